@@ -22,6 +22,7 @@ from caravan.testbed.agents import (
     write_host,
     write_target,
 )
+from caravan.testbed.caravan import Daemon
 from caravan.testbed.errors import TimedOut
 from caravan.testbed.host import Host
 from caravan.testbed.libreswan import Pluto
@@ -88,6 +89,7 @@ class Bed:
         self.folder.mkdir(parents=True)
         self.sheet = self.folder / "sheet.txt"
         self.pluto: Pluto | None = None
+        self.gateway: Daemon | None = None
         self._key = 0
         self._ends = contextlib.ExitStack()
         self._more: Mapping[str, str] = {}
@@ -127,7 +129,7 @@ class Bed:
             self._more = self.pluto.environment
             return ['kind = "libreswan"', f'folder = "{self.pluto.folder}"']
         (self.folder / "tunnels").mkdir(mode=0o700)
-        self._ends.enter_context(gateway(self.network.target, self.folder))
+        self.start_gateway()
         return ['connection = "idle"', 'folder = "tunnels"']
 
     def _client_end(self) -> list[str]:
@@ -144,6 +146,11 @@ class Bed:
         machine = self.network.target if is_target else self.network.keeper
         more = self._more if is_target else None
         return Agent(machine, role, "-c", f"{self.folder}/{role}.toml", more=more).wait_ready()
+
+    def start_gateway(self) -> None:
+        """Start Target's gateway. It ends with the bed."""
+        self.gateway = gateway(self.network.target, self.folder)
+        self._ends.enter_context(self.gateway)
 
     def restart(self, files: AgentFiles | None = None) -> None:
         """End both agents, and start them again, with other files if there are any."""

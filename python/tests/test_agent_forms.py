@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shlex
 import signal
 import time
@@ -28,7 +29,7 @@ from caravan.testbed.agents import (
     write_host,
 )
 from caravan.testbed.binary import caravan_binary
-from caravan.testbed.caravan import environment, order
+from caravan.testbed.caravan import Daemon, environment, order
 from caravan.testbed.errors import TimedOut
 from caravan.testbed.inventory import Inventory
 from caravan.testbed.process import CommandFailed
@@ -260,10 +261,14 @@ def test_a_full_disk_at_target_s_log_lets_nobody_in_and_ends_no_tunnel(plain: Be
                 break
             client.stop()
         done = client.process.wait(60)
-        assert done.code == 1 and "a log cannot be written" in done.stderr
+        assert done.code == 1
+        # Mostly Target says so before a key is spent. An offer of a moment ago holds.
+        spends = "a log cannot be written; the key is spent"
+        keeps = "Target cannot build a tunnel now"
+        assert spends in done.stderr or keeps in done.stderr
         said = plain.target.process.stderr()
         assert "there is no room for the log" in said and "no new tunnel begins" in said
-        # A Host without an offer hears none, and spends no key.
+        # A Host that asks now spends no key.
         plain.keeper.stop()
         plain.keeper = plain.start("host")
         number = plain.next_key()
@@ -289,6 +294,92 @@ def test_a_full_disk_at_target_s_log_lets_nobody_in_and_ends_no_tunnel(plain: Be
 def log_events(bed: Bed, path: Path) -> list[Event]:
     """The events of a log that only Target's machine sees."""
     return read_events(bed.network.target.run(["cat", str(path)]).stdout)
+
+
+def test_a_gateway_that_crashes_under_a_tunnel_leaves_nothing_after_its_next_start(
+    plain: Bed,
+) -> None:
+    """Its process has a name of its own, not that of a tunnel that it finds at its start."""
+    target = plain.network.target
+    folders = (environment(target)["CARAVAN_RUNTIME_DIR"],)
+
+    def running() -> Daemon:
+        assert plain.gateway is not None
+        return plain.gateway
+
+    def wait_as(before: Inventory, what: str) -> None:
+        changes: list[str] = []
+
+        def is_as_before() -> bool:
+            changes[:] = before.changes(Inventory.take(target, folders))
+            return changes == []
+
+        with contextlib.suppress(TimedOut):
+            plain.target.process.wait_for(is_as_before, what, 20)
+        assert changes == [], what
+
+    def crash_under_a_tunnel(*, starts: bool) -> None:
+        with plain.client(plain.next_key(), "--lifetime", "5m") as client:
+            key = client.wait_for("up").fields["key"]
+            plain.wait_for_target("up", key)
+            running().crash()
+            if starts:
+                plain.start_gateway()
+        if starts:
+            plain.wait_for_target("ended", key)
+
+    # What it keeps over its end, such as the folder of its leases, is there from here on.
+    running().stop()
+    order(target, "down", "idle")
+    without = Inventory.take(target, folders)
+    plain.start_gateway()
+    before = Inventory.take(target, folders)
+    for _ in range(2):
+        crash_under_a_tunnel(starts=True)
+        wait_as(before, "a gateway that was started again")
+    # The same if nobody starts it again.
+    crash_under_a_tunnel(starts=False)
+    order(target, "down", "idle").check()
+    plain.restart_target()
+    wait_as(without, "a gateway that was not started again")
+
+
+@pytest.mark.parametrize("pair", [PLAIN, Pair("caravan", "strongswan")], ids=str)
+def test_a_target_without_its_gateway_spends_no_key(output: Path, pair: Pair) -> None:
+    with running(output, pair) as bed:
+
+        def refused(says: str) -> None:
+            # An offer holds for a second.
+            time.sleep(1.5)
+            client = bed.client(1, "--socks=127.0.0.1:0")
+            done = client.process.wait(60)
+            assert done.code == 1 and "the key is not spent" in done.stderr
+            assert "Target cannot build a tunnel now" in done.stderr
+            assert bed.state(client.wait_for("requested").fields["key"]) == "valid"
+            assert says in bed.target.process.stderr()
+
+        if bed.gateway is None:
+            text = (bed.folder / "target.toml").read_text()
+            (socket,) = re.findall(r'socket = "(.*)"', text)
+            away = Path(socket).rename(f"{socket}.away")
+            refused("charon")
+            away.rename(socket)
+        else:
+            bed.gateway.stop()
+            refused("is running")
+            bed.start_gateway()
+            folder = bed.folder / "tunnels"
+            away = folder.rename(bed.folder / "away")
+            refused("cannot open the folder")
+            away.rename(folder)
+            file = bed.folder / "gateway.toml"
+            text = file.read_text()
+            file.write_text(text.replace('include = "tunnels"', 'include = "others"'))
+            refused("does not include the folder")
+            file.write_text(text)
+        time.sleep(1.5)
+        with bed.client(1) as client:
+            client.wait_for("up")
 
 
 def test_libreswan_at_target_negotiates_as_far_as_the_kernel_goes(output: Path) -> None:

@@ -239,21 +239,16 @@ fn wait<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
 
 /// `caravan check`: what is unwise, and what the file is. Files that it names are read.
 pub fn check(path: &Path) -> anyhow::Result<String> {
-    let (config, _, cautions) = read(path)?;
+    let (config, folder, cautions) = read(path)?;
     let warnings = cautions.into_iter();
     let mut text: String = warnings.map(|it| format!("warning: {it}\n")).collect();
-    match &config {
-        AgentConfig::Client(_) => {}
-        AgentConfig::Host(config) => {
-            let fingerprint = key_file::load(&config.keys_file)?.identity().fingerprint();
-            text += &format!("note: fingerprint {fingerprint}\n");
-        }
-        AgentConfig::Target(config) => {
-            let fingerprint = key_file::load(&config.keys_file)?.identity().fingerprint();
-            let guests = certify::Guests::load(&config.authority)?;
-            target::own_end(config, &guests)?;
-            text += &format!("note: fingerprint {fingerprint}\n");
-        }
+    let keys = match &config {
+        AgentConfig::Client(config) => client::know(config).map(|()| None)?,
+        AgentConfig::Host(config) => Some(host::know(config, &folder)?),
+        AgentConfig::Target(config) => Some(target::know(config, &folder)?.keys),
+    };
+    if let Some(keys) = keys {
+        text += &format!("note: fingerprint {}\n", keys.identity().fingerprint());
     }
     let role = match config.role() {
         AgentRole::Client => "Client's agent",

@@ -259,6 +259,12 @@ pub fn connection_names(path: &Path) -> Result<Vec<String>, ConfigError> {
     Ok(file.names())
 }
 
+/// The folder that a configuration includes. Nothing else is checked.
+pub fn included_folder(path: &Path) -> Result<Option<PathBuf>, ConfigError> {
+    let file = file::parse(path, &read(path, Origin::Files)?)?;
+    Ok(include::folder(path, &file))
+}
+
 /// The text of the configuration itself, which may hold secrets.
 fn read(path: &Path, origin: Origin<'_>) -> Result<Zeroizing<String>, ConfigError> {
     let text = origin.text(path).map(Zeroizing::new);

@@ -146,7 +146,7 @@ impl FootprintFile {
         others.any(|(_, other)| other.rules.contains(rule))
     }
 
-    /// The name of its process: the first connection at its start.
+    /// The name of its process: the first connection of its own at its start.
     pub fn name(&self) -> String {
         let name = self.folder.file_stem().unwrap_or_default();
         name.to_string_lossy().into_owned()

@@ -9,7 +9,7 @@
 mod body;
 mod tunneling;
 
-pub use body::{Authorization, Fresh, Inquiry, Offer, Referral, Request, Response, Verdict};
+pub use body::{Authorization, Fate, Fresh, Inquiry, Offer, Referral, Request, Response, Verdict};
 pub use tunneling::{Network, Tunneling};
 
 use crate::codec::{Malformed, Reader, Writer};

@@ -194,7 +194,7 @@ impl Stage {
                 self.ends.remove(id);
                 Answer::Done
             }
-            Ask::Note(..) => Answer::Done,
+            Ask::CanBuild | Ask::Note(..) => Answer::Done,
         };
         match how {
             255 => Answer::Failed,

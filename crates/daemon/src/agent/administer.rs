@@ -269,7 +269,7 @@ pub(super) async fn member(
                 "{} networks: {NETWORKS_MAX} at most",
                 network.len()
             );
-            one_family(network, config.pool.as_deref())?;
+            one_family(network, config.pool.as_ref().map(|it| it.name.as_str()))?;
             let enrolment = enrolment_of(*enrolled, *any_key);
             let access = Access {
                 options: options.iter().copied().collect::<Options>(),

@@ -14,7 +14,7 @@ pub mod foreign;
 pub mod gateway;
 pub mod libreswan;
 pub mod lines;
-mod orders;
+pub(super) mod orders;
 pub mod rootless;
 pub mod strongswan;
 mod vici;
@@ -137,6 +137,19 @@ impl Backend {
             Self::Files(it) => it.try_out(),
             // Opening it has asked charon already.
             Self::StrongSwan(_) | Self::Gateway(_) => Ok(()),
+        }
+    }
+
+    /// Whether it could build Target's end now. It is asked before Host hears an offer, so what is
+    /// wrong here spends no key.
+    pub async fn can_build(&self) -> Result<(), BackendError> {
+        match self {
+            Self::Gateway(it) => it.can_build().await,
+            Self::StrongSwan(it) => it.can_build().await,
+            Self::Libreswan(it) => it.can_build().await,
+            Self::Files(it) => it.try_out(),
+            // Client's: tried out once.
+            Self::Client(_) | Self::Rootless(_) => Ok(()),
         }
     }
 

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use crypto::cert::{Authority, Certificate, GuestRequest};
+use crypto::sign::PrivateKey;
 use engine::agent::TunnelId;
+use engine::identity::Identity;
 use engine::time::Calendar;
 
 use super::key_file::random;
@@ -58,6 +60,15 @@ impl Guests {
         Ok(vec![made, self.own.clone()])
     }
 
+    /// Refuses certificates whose time has not come or is over: Target's, and the authority's.
+    pub(super) fn check_in_force(&self, chain: &[Vec<u8>], now: Calendar) -> anyhow::Result<()> {
+        let own = chain.first().into_iter().chain([&self.own]);
+        for der in own {
+            Certificate::from_der(der)?.check_in_force(now.0)?;
+        }
+        Ok(())
+    }
+
     /// Target's own certificates, its own first, with this authority's if it has issued the last.
     pub(super) fn chain_of(&self, file: &Path) -> anyhow::Result<Vec<Vec<u8>>> {
         let context = || file.display().to_string();
@@ -70,6 +81,26 @@ impl Guests {
         }
         Ok(chain)
     }
+}
+
+/// Refuses what every Client would refuse: another certificate's key, a name that it does not have.
+pub(super) fn check_own(chain: &[Vec<u8>], key: &str, identity: &str) -> anyhow::Result<()> {
+    let leaf = Certificate::from_der(chain.first().context("there is no certificate")?)?;
+    let key = PrivateKey::from_pem(key)?;
+    ensure!(
+        leaf.signature_key()? == key.public(),
+        "this private key is not that of {}",
+        leaf.subject()
+    );
+    let names = leaf.names();
+    let is_named = Identity::parse(identity)?.proven_by(&names).is_some();
+    let list: Vec<String> = names.iter().map(ToString::to_string).collect();
+    ensure!(
+        is_named,
+        "identity = {identity:?} is no name of the certificate, which has {}",
+        list.join(", ")
+    );
+    Ok(())
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
@@ -123,6 +154,24 @@ mod tests {
         assert!(guests.certify(id, b"no key", "alice@home", times).is_err());
         let short = octets_of(SHORT_KEY).unwrap();
         assert!(guests.certify(id, &short, "alice@home", times).is_err());
+        // Of an end's own certificate: its key, its name, its time.
+        let name = |identity: &str| check_own(&chain, &guest.to_pem(), identity);
+        name("alice@home").unwrap();
+        let said = name("bob@home").unwrap_err().to_string();
+        assert!(
+            said.contains("which has") && said.contains("alice@home"),
+            "{said}"
+        );
+        let other = SigningKey::generate(2048).unwrap();
+        let said = check_own(&chain, &other.to_pem(), "alice@home").unwrap_err();
+        assert!(
+            said.to_string().contains("private key is not that of"),
+            "{said}"
+        );
+        guests.check_in_force(&chain, times.0).unwrap();
+        let late = Calendar(times.1.0 + 60);
+        let said = guests.check_in_force(&chain, late).unwrap_err().to_string();
+        assert!(said.contains("expired"), "{said}");
         let own = guests.chain_of(&folder.join("ca.pem")).unwrap();
         assert_eq!(own, chain[1..]);
         fs::remove_dir_all(&folder).unwrap();

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use engine::agent::writers::Kind;
 use nix::unistd::Uid;
 use tracing::info;
 
@@ -12,6 +11,7 @@ use super::backend::client::Client;
 use super::backend::foreign::Files;
 use super::backend::gateway::Gateway;
 use super::backend::libreswan::Libreswan;
+use super::backend::orders::check_folder;
 use super::backend::rootless::{LISTEN, Rootless};
 use super::backend::strongswan::StrongSwan;
 use super::{Place, hygiene};
@@ -27,6 +27,19 @@ const IPSEC_D: &str = "/etc/ipsec.d";
 pub(super) enum End {
     Client,
     Target,
+}
+
+/// Whether it could be opened, as far as its file and the folder that it names show.
+pub(super) fn check(choice: &BackEndChoice, end: End) -> anyhow::Result<()> {
+    let usual = match choice.kind {
+        // Client's tunnel has a folder of its own.
+        BackEndKind::Caravan if end == End::Client => return Ok(()),
+        BackEndKind::Caravan | BackEndKind::Files => ".",
+        BackEndKind::Libreswan => IPSEC_D,
+        BackEndKind::Socks | BackEndKind::StrongSwan => return Ok(()),
+    };
+    let folder = choice.folder.as_deref().unwrap_or(Path::new(usual));
+    Ok(check_folder(folder)?)
 }
 
 /// Opens it. Client's is tried out, while nobody has heard of the key.
@@ -67,10 +80,7 @@ async fn opened(choice: BackEndChoice, end: End, place: Place) -> anyhow::Result
         }
         BackEndKind::Caravan => {
             let (Some(connection), Some(folder)) = (&choice.connection, &choice.folder) else {
-                bail!(
-                    "the back-end is a running `caravan gateway`: [back_end] needs connection, \
-                     one of its own, and folder, which its file includes"
-                );
+                bail!("[back_end] needs connection and folder");
             };
             let folder = absolute(folder)?;
             Backend::Gateway(Gateway::new(runtime_dir, connection.clone(), folder))
@@ -83,14 +93,7 @@ async fn opened(choice: BackEndChoice, end: End, place: Place) -> anyhow::Result
         }
         BackEndKind::Libreswan => Backend::Libreswan(Libreswan::new(folder(IPSEC_D))),
         BackEndKind::Files => {
-            let writer = choice.writer.as_deref().unwrap_or_default();
-            let kind = Kind::of_name(writer).with_context(|| {
-                let all = Kind::ALL.map(Kind::name);
-                format!(
-                    "[back_end] writer = {writer:?}: writers are {}",
-                    all.join(", ")
-                )
-            })?;
+            let kind = choice.writer.context("[back_end] needs a writer")?;
             Backend::Files(Files::new(kind, folder(".")))
         }
     })

@@ -11,7 +11,7 @@ mod signer;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use crypto::cert::SigningKey;
 use engine::agent::audit::{Role, Why};
 use engine::agent::client::{self, Client, Outcome};
@@ -21,7 +21,7 @@ use engine::agent::objectives::{Objective, Objectives};
 use engine::agent::sheet::{self, Secret};
 use tokio::sync::mpsc;
 use tracing::warn;
-use wire::agent::{USER_ID_MAX, Verdict};
+use wire::agent::{Fate, USER_ID_MAX, Verdict};
 
 use super::backend::rootless::LISTEN;
 use super::choice::{self, End};
@@ -32,7 +32,7 @@ use super::log::Log;
 use super::{Place, hygiene, key_file, lifetime, sheet_file};
 use crate::config::agent::{AgentConfig, BackEndKind, ClientConfig, load};
 use crate::config::values::Span;
-use crate::service;
+use crate::service::{self, Signals};
 use crate::token::TokenArgs;
 use serve::{Last, Serving, Sockets};
 use signer::Signer;
@@ -125,13 +125,52 @@ fn together(sets: &[Objectives]) -> Objectives {
         .collect()
 }
 
+/// All that is needed to ask Host.
+struct Begun {
+    serving: Serving,
+    ends: Ends,
+    reported: mpsc::Receiver<Report>,
+    signals: Signals,
+    times: Times,
+}
+
 /// Asks for a tunnel, keeps it up and takes it down.
 pub(super) async fn run(args: ClientArgs, place: Place) -> anyhow::Result<()> {
     hygiene::keep_private();
+    let begun = begin(args, place).await;
+    // Nobody has heard of the key yet.
+    let begun = begun.context("there is no tunnel, and the key is not spent")?;
+    let Begun {
+        mut serving,
+        ends,
+        mut reported,
+        mut signals,
+        mut times,
+    } = begun;
+    let outcome = serving.serve(&mut times, &mut signals, &mut reported).await;
+    serving.shown.show(serving.client.drops());
+    if outcome.is_err() {
+        // Nobody else would take it down.
+        serving.abandon();
+    }
+    let fate = serving.client.fate();
+    let last = close(serving, ends, reported, fate).await;
+    let outcome = outcome.with_context(|| format!("this agent has failed, and {}", of_key(fate)));
+    match outcome? {
+        Outcome::Ended(why) => last.end(why).tell(),
+        Outcome::Refused(why, verdict) => {
+            bail!("there is no tunnel: {}", sentence(why, verdict, fate))
+        }
+    }
+}
+
+/// Reads, opens and tries out what a tunnel needs.
+async fn begin(args: ClientArgs, place: Place) -> anyhow::Result<Begun> {
     let config = config_of(args.config.as_deref(), args.socks)?;
+    know(&config)?;
     let (head, key) = sheet_file::read(args.sheet.as_deref(), args.key)?;
     // Not before: ^C ends whoever types.
-    let mut signals = service::Signals::new(service::hang_ups()?)?;
+    let mut signals = Signals::new(service::hang_ups()?)?;
     if head.not_after < calendar() {
         warn!("the keys of this sheet have expired, by this machine's clock");
     }
@@ -139,16 +178,16 @@ pub(super) async fn run(args: ClientArgs, place: Place) -> anyhow::Result<()> {
     let handle = key.handle;
     let signer = tokio::select! {
         signer = Signer::of(key, &args.token) => signer?,
-        _ = signals.next() => bail!("there is no tunnel: it was given up"),
+        _ = signals.next() => bail!("it was given up"),
     };
     let sockets = Sockets::open(&head.addresses, &mut signals).await?;
     // Making the key takes a moment, so nobody waits for it later.
     let tunnel_key = SigningKey::generate(TUNNEL_KEY_BITS)?;
-    let (reports, mut reported) = mpsc::channel(REPORTS_MAX);
+    let (reports, reported) = mpsc::channel(REPORTS_MAX);
     let chosen = config.back_end.clone();
     let open = move || choice::open(chosen, End::Client, place);
     let (ends, _) = ends::start(open, Vec::new(), reports).await?;
-    let mut times = Times::start();
+    let times = Times::start();
     let log = log_of(&config)?;
     let machine = client::Config {
         head,
@@ -161,7 +200,7 @@ pub(super) async fn run(args: ClientArgs, place: Place) -> anyhow::Result<()> {
         tunnel_key: tunnel_key.public_info(),
     };
     let random = key_file::seed()?.stream("client", 0);
-    let mut serving = Serving {
+    let serving = Serving {
         client: Client::new(machine, times.clock(), random),
         sockets,
         ends: ends.orders.clone(),
@@ -174,24 +213,22 @@ pub(super) async fn run(args: ClientArgs, place: Place) -> anyhow::Result<()> {
         tunnel: None,
         last: Last::default(),
     };
-    drop(tunnel_key);
-    let outcome = serving.serve(&mut times, &mut signals, &mut reported).await;
-    serving.shown.show(serving.client.drops());
-    if outcome.is_err() {
-        // Nobody else would take it down.
-        serving.abandon();
-    }
-    let last = close(serving, ends, reported).await;
-    match outcome? {
-        Outcome::Ended(why) => last.end(why).tell(),
-        Outcome::Refused(Why::LoggedOut, _) => bail!("there is no tunnel: it was given up"),
-        Outcome::Refused(why, verdict) => bail!("there is no tunnel: {}", sentence(why, verdict)),
-    }
+    Ok(Begun {
+        serving,
+        ends,
+        reported,
+        signals,
+        times,
+    })
 }
 
 /// Waits until the workers have done what was ordered.
-async fn close(serving: Serving, ends: Ends, mut reported: mpsc::Receiver<Report>) -> Last {
-    let is_spent = serving.client.is_key_spent();
+async fn close(
+    serving: Serving,
+    ends: Ends,
+    mut reported: mpsc::Receiver<Report>,
+    fate: Fate,
+) -> Last {
     let Serving {
         signer,
         ends: orders,
@@ -201,8 +238,16 @@ async fn close(serving: Serving, ends: Ends, mut reported: mpsc::Receiver<Report
     drop(orders);
     let closing = tokio::task::spawn_blocking(move || ends.close());
     let hear = async { while reported.recv().await.is_some() {} };
-    let _ = tokio::join!(closing, signer.close(is_spent), hear);
+    let _ = tokio::join!(closing, signer.close(fate == Fate::Spent), hear);
     last
+}
+
+/// Reads what the start needs before it opens anything. `caravan check` does the same.
+pub(super) fn know(config: &ClientConfig) -> anyhow::Result<()> {
+    if let Some(path) = &config.log_file {
+        Log::check(path, Role::Client)?;
+    }
+    choice::check(&config.back_end, End::Client)
 }
 
 /// The log, if the file names one. It must be well before anybody hears of the key.
@@ -213,7 +258,7 @@ fn log_of(config: &ClientConfig) -> anyhow::Result<Option<Log>> {
     let mut log = Log::open(path, Role::Client, calendar())?;
     match log.is_ready() {
         true => Ok(Some(log)),
-        false => bail!("there is no tunnel: the log cannot be written; the key is not spent"),
+        false => bail!("the log cannot be written"),
     }
 }
 
@@ -248,41 +293,56 @@ fn pair_of(secret: &sheet::Secret, config: &ClientConfig) -> anyhow::Result<Opti
     }
 }
 
-/// What a user can do about it.
-fn sentence(why: Why, verdict: Option<Verdict>) -> String {
+/// Whether the user can take the same key again.
+fn of_key(fate: Fate) -> &'static str {
+    match fate {
+        Fate::NotSpent => "the key is not spent",
+        Fate::Spent => "the key is spent",
+        Fate::Unknown => "the key may be spent",
+    }
+}
+
+/// What a user can do about it, and whether he still has the key.
+fn sentence(why: Why, verdict: Option<Verdict>, fate: Fate) -> String {
     let said = match (why, verdict) {
-        (_, Some(Verdict::KeyUsed)) => "the key was used before: take the next one",
-        (_, Some(Verdict::KeyRevoked)) => "the key was revoked: ask for new ones",
-        (_, Some(Verdict::KeyExpired)) => "the key has expired: ask for new ones",
+        // These serve no more, whatever has become of them.
+        (_, Some(Verdict::KeyUsed)) => return "the key was used before: take the next one".into(),
+        (_, Some(Verdict::KeyRevoked)) => return "the key was revoked: ask for new ones".into(),
+        (_, Some(Verdict::KeyExpired)) => return "the key has expired: ask for new ones".into(),
+        (Why::LoggedOut, _) => "it was given up",
         (_, Some(Verdict::ClocksApart)) => {
             "the clock of this machine, of your Host or of Target is wrong: set this machine's, \
              and ask again"
         }
         (_, Some(Verdict::OptionUnavailable)) => {
-            "Target cannot do this option: ask for other objectives; the key is not spent"
+            "Target cannot do this option: ask for other objectives"
         }
-        (_, Some(Verdict::TargetUnreachable)) => "Host does not reach Target; the key is not spent",
+        (_, Some(Verdict::TargetUnreachable)) => "Host does not reach Target",
         (_, Some(Verdict::StoreUnavailable)) => {
             "a database does not answer, or a log cannot be written"
         }
         (_, Some(Verdict::NotBuilt)) => {
-            "Target could not build its end, or has not answered any more; the key is spent"
+            "Target could not build its end, or has not answered any more"
         }
         (_, Some(Verdict::Busy)) => "too much is going on: try again later",
         (_, Some(Verdict::NoRoom)) => {
             "your Host has as many tunnels at Target as Target allows it: try again later"
         }
+        (_, Some(Verdict::NotReady)) => {
+            "Target cannot build a tunnel now, and says why where it runs: try again later"
+        }
         (_, Some(Verdict::Misdirected)) => "Host does not know the Target of this sheet",
         (_, Some(Verdict::Denied)) => "you may not: wrong user, no member, or not allowed",
         (Why::OptionNotAtClient, _) => {
-            "this machine's IPsec cannot do the option of these objectives; the key is not spent"
+            "this machine's IPsec cannot do the option of these objectives"
         }
         (Why::NoAnswer, None) => "nobody answers, or the tunnel did not come up in time",
         (Why::FalseTarget, _) => "the answer is not of the Target on the sheet: tell your Host",
         (Why::BackEndFailed, _) => "this machine could not build its end, or IKE has failed",
-        _ => return format!("{why:?} {verdict:?}"),
+        (Why::ClosedByPeer, _) => "Target has closed it before it was up",
+        _ => return format!("{why:?} {verdict:?}; {}", of_key(fate)),
     };
-    said.to_owned()
+    format!("{said}; {}", of_key(fate))
 }
 
 #[cfg(test)]
@@ -312,6 +372,34 @@ mod tests {
         }
         for wrong in ["", "localhost", "1080", "127.0.0.1:x"] {
             assert!(found(wrong).unwrap_err().contains("127.0.0.1:1080"));
+        }
+    }
+
+    #[test]
+    fn each_refusal_says_what_has_become_of_the_key() {
+        let verdicts = (1..=20).map(|number| Some(Verdict::from(number)));
+        for verdict in verdicts.chain([None]) {
+            for why in [
+                Why::HostRefused,
+                Why::NoAnswer,
+                Why::LoggedOut,
+                Why::FalseTarget,
+            ] {
+                let said = |fate| sentence(why, verdict, fate);
+                let is_over = |said: &str| {
+                    ["used before", "revoked", "expired"]
+                        .iter()
+                        .any(|it| said.contains(it))
+                };
+                for (fate, wanted) in [
+                    (Fate::NotSpent, "the key is not spent"),
+                    (Fate::Spent, "the key is spent"),
+                    (Fate::Unknown, "the key may be spent"),
+                ] {
+                    let said = said(fate);
+                    assert!(said.ends_with(wanted) || is_over(&said), "{said}");
+                }
+            }
         }
     }
 

@@ -23,6 +23,8 @@ const LOOKS_MAX: u32 = 6;
 
 /// What the worker is told.
 pub(super) enum Order {
+    /// Says whether an end could be built.
+    CanBuild(u64),
     /// Builds an end, and watches it.
     Build(u64, Box<Description>),
     /// Takes one down, whatever is there of it.
@@ -89,6 +91,7 @@ where
             back_end,
             watched,
             reports,
+            trouble: None,
         };
         worker.work(queue).await;
         worker.back_end.close().await;
@@ -126,6 +129,8 @@ struct Worker {
     back_end: Backend,
     watched: BTreeMap<TunnelId, Watched>,
     reports: mpsc::Sender<Report>,
+    /// Why nothing could be built when it was asked last.
+    trouble: Option<String>,
 }
 
 impl Worker {
@@ -150,6 +155,10 @@ impl Worker {
     /// Whether somebody hears what came of it.
     async fn obey(&mut self, order: Order) -> bool {
         let (number, done) = match order {
+            Order::CanBuild(number) => {
+                let can_build = self.can_build().await;
+                return self.say(Report::Done(number, can_build)).await;
+            }
             Order::Build(number, description) => {
                 let tunnel = description.tunnel;
                 let done = self.back_end.build(&description).await;
@@ -172,6 +181,21 @@ impl Worker {
             warn!("the back-end: {fault}");
         }
         self.say(Report::Done(number, done.is_ok())).await
+    }
+
+    /// Asks the back-end, and says it when that changes.
+    async fn can_build(&mut self) -> bool {
+        let fault = self.back_end.can_build().await.err();
+        let trouble = fault.map(|it| it.to_string());
+        match (&trouble, &self.trouble) {
+            (Some(new), old) if old.as_ref() != Some(new) => {
+                warn!("{new}: no new tunnel begins until that is mended");
+            }
+            (None, Some(_)) => info!("the back-end can build again"),
+            _ => {}
+        }
+        self.trouble = trouble;
+        self.trouble.is_none()
     }
 
     async fn look(&mut self) -> bool {

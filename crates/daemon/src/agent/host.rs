@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
+use engine::agent::audit::Role;
 use engine::agent::host::{self, Answer, Ask, Host, TargetEntry};
+use engine::agent::identity::Keys;
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
@@ -25,14 +27,27 @@ const SHOW_EVERY: Duration = Duration::from_secs(60);
 /// Answers of the database that wait for the loop.
 const ANSWERS_MAX: usize = 64;
 
+/// Reads what the start needs before it opens anything. `caravan check` does the same, so it finds
+/// what the start would refuse.
+pub(super) fn know(config: &HostConfig, folder: &Path) -> anyhow::Result<Keys> {
+    let keys = key_file::load(&config.keys_file)?;
+    let identity = keys.identity();
+    let mut targets = config.targets.iter();
+    if let Some((name, _)) = targets.find(|(_, (it, _))| *it == identity) {
+        bail!("[targets.{name}] has the identity of this Host itself: it needs that of the Target");
+    }
+    Log::check(&config.log_file, Role::Host)?;
+    Database::parse(&config.database, folder)?.check()?;
+    Ok(keys)
+}
+
 /// Serves until SIGTERM or SIGINT.
 pub(super) async fn run(config: HostConfig, folder: &Path) -> anyhow::Result<()> {
     let mut signals = Signals::new(service::hang_ups()?)?;
     hygiene::keep_private();
-    let keys = key_file::load(&config.keys_file)?;
+    let keys = know(&config, folder)?;
     let mut times = Times::start();
-    let role = engine::agent::audit::Role::Host;
-    let log = Log::open(&config.log_file, role, calendar())?;
+    let log = Log::open(&config.log_file, Role::Host, calendar())?;
     let log = log.signed_by(key_file::load(&config.keys_file)?, calendar());
     let socket = UdpSocket::bind(config.listen).await;
     let socket = socket.with_context(|| format!("cannot listen on {}", config.listen))?;

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::thread;
 
 use anyhow::{Context as _, bail};
 use engine::agent::audit::{Event, Role, Step};
-use engine::agent::chain::{self, Head};
+use engine::agent::chain::{self, Head, Whole};
 use engine::agent::identity::Keys;
 use engine::time::Calendar;
 use nix::errno::Errno;
@@ -83,6 +83,20 @@ pub(super) fn name_of(role: Role) -> &'static str {
 }
 
 impl Log {
+    /// Whether it could be opened. Nothing is made, changed or locked: an agent may write it.
+    pub(super) fn check(path: &Path, role: Role) -> anyhow::Result<()> {
+        check_folder(path)?;
+        let mut options = File::options();
+        options.read(true);
+        options.custom_flags(O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        let file = match options.open(path) {
+            Err(fault) if fault.kind() == ErrorKind::NotFound => return Ok(()),
+            opened => opened.with_context(|| format!("cannot open the log {}", path.display()))?,
+        };
+        check_file(&file, path)?;
+        read(&file, path, role).map(drop)
+    }
+
     /// Opens or makes it, goes through its chain, and cuts a torn line off.
     pub(super) fn open(path: &Path, role: Role, at: Calendar) -> anyhow::Result<Self> {
         let context = || format!("cannot open the log {}", path.display());
@@ -91,36 +105,13 @@ impl Log {
         options.read(true).append(true).create(true).mode(0o600);
         options.custom_flags(O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         let file = options.open(path).with_context(context)?;
-        let found = file.metadata().with_context(context)?;
-        let is_ours = found.is_file() && found.uid() == Uid::effective().as_raw();
-        if !is_ours || found.permissions().mode() & OTHERS != 0 {
-            bail!(
-                "{} is not a file of ours alone (mode 0600): another log_file, or `chmod 600`",
-                path.display()
-            );
-        }
+        check_file(&file, path)?;
         let file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(file) => file,
             Err((file, Errno::EWOULDBLOCK)) => bail!("{}", taken(path, &file)),
             Err((_, errno)) => return Err(errno).with_context(context),
         };
-        if found.len() > LEN_MAX {
-            bail!(
-                "{} has more than {} MiB: move it away, and note the end that `caravan \
-                 tunnel-agent audit` prints",
-                path.display(),
-                LEN_MAX >> 20
-            );
-        }
-        let mut text = Vec::new();
-        let mut reader: &File = &file;
-        reader.read_to_end(&mut text).with_context(context)?;
-        let whole = chain::verify(name_of(role), &text, None, None).with_context(|| {
-            format!(
-                "{} is no log of this agent, or was changed: keep it, and name another log_file",
-                path.display()
-            )
-        })?;
+        let whole = read(&file, path, role)?;
         if whole.torn > 0 {
             file.set_len(whole.octets as u64).with_context(context)?;
         }
@@ -360,6 +351,41 @@ fn check_folder(path: &Path) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+/// Refuses a file that is not ours alone.
+fn check_file(file: &File, path: &Path) -> anyhow::Result<()> {
+    let found = file.metadata();
+    let found = found.with_context(|| format!("cannot open the log {}", path.display()))?;
+    let is_ours = found.is_file() && found.uid() == Uid::effective().as_raw();
+    if !is_ours || found.permissions().mode() & OTHERS != 0 {
+        bail!(
+            "{} is not a file of ours alone (mode 0600): another log_file, or `chmod 600`",
+            path.display()
+        );
+    }
+    if found.len() > LEN_MAX {
+        bail!(
+            "{} has more than {} MiB: move it away, and note the end that `caravan tunnel-agent \
+             audit` prints",
+            path.display(),
+            LEN_MAX >> 20
+        );
+    }
+    Ok(())
+}
+
+/// Goes through the chain of a log.
+fn read(mut file: &File, path: &Path, role: Role) -> anyhow::Result<Whole> {
+    let mut text = Vec::new();
+    let read = file.read_to_end(&mut text);
+    read.with_context(|| format!("cannot open the log {}", path.display()))?;
+    chain::verify(name_of(role), &text, None, None).with_context(|| {
+        format!(
+            "{} is no log of this agent, or was changed: keep it, and name another log_file",
+            path.display()
+        )
+    })
 }
 
 impl Disk {

@@ -77,7 +77,7 @@ fn find(
             break;
         }
         let text = line.trim();
-        let Some(text) = text.find(START).map(|at| &text[at..]) else {
+        let Some(text) = start_of(text).and_then(|at| text.get(at..)) else {
             continue;
         };
         match (text.parse::<Head>(), text.parse::<Key>()) {
@@ -103,6 +103,12 @@ fn find(
             bail!("the sheet has {keys}, none of number {number}")
         }
     }
+}
+
+/// Where a line's own text begins. People type lower case.
+fn start_of(line: &str) -> Option<usize> {
+    let mut places = line.as_bytes().windows(START.len());
+    places.position(|it| it.eq_ignore_ascii_case(START.as_bytes()))
 }
 
 #[cfg(test)]
@@ -166,6 +172,18 @@ mod tests {
         );
         assert_eq!(read_with(0o600), None);
         fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn lines_that_are_typed_in_lower_case_with_spaces_are_found() {
+        let text = sheet().to_lowercase().replace("cta1:", "cta1: ");
+        for number in [1, 2] {
+            let (head, key) = find(text.as_bytes(), number, |_| {}).unwrap();
+            assert_eq!(head.addresses.len(), 1);
+            assert_eq!(key.handle.0, [number as u8 + 3; 16]);
+        }
+        let mixed = "ünïcode\nCtA: no\n".to_owned() + &text.replace("cta1:", "CtA1:");
+        assert!(find(mixed.as_bytes(), 2, |_| {}).is_ok());
     }
 
     #[test]

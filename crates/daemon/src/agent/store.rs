@@ -111,6 +111,14 @@ impl Database {
         Err(StoreError::Address(said))
     }
 
+    /// Whether a file may be where it is. Nothing is opened or made.
+    pub fn check(&self) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(path) => sqlite::check(path),
+            Self::Postgres(_) => Ok(()),
+        }
+    }
+
     /// What is unwise about where it is.
     pub fn warning(&self) -> Option<String> {
         match self {

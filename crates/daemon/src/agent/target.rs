@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use crypto::cert::SigningKey;
 use engine::agent::TunnelId;
 use engine::agent::audit::Role;
@@ -45,32 +45,55 @@ const REPORTS_MAX: usize = 256;
 /// How long tunnels may take to end with the agent.
 const END_MAX: Duration = Duration::from_secs(30);
 
+/// What the start reads before it opens anything.
+pub(super) struct Known {
+    pub(super) keys: Keys,
+    guests: Guests,
+    own: OwnEnd,
+}
+
+/// Reads it. `caravan check` does the same, so it finds what the start would refuse.
+pub(super) fn know(config: &TargetConfig, folder: &Path) -> anyhow::Result<Known> {
+    let keys = key_file::load(&config.keys_file)?;
+    let identity = keys.identity();
+    let mut hosts = config.hosts.iter();
+    if let Some((name, _)) = hosts.find(|(_, it)| it.identity == identity) {
+        bail!("[hosts.{name}] has the identity of this Target itself: it needs that of the Host");
+    }
+    Log::check(&config.log_file, Role::Target)?;
+    Database::parse(&config.database, folder)?.check()?;
+    let guests = Guests::load(&config.authority)?;
+    let own = own_end(config, &guests)?;
+    choice::check(&config.back_end, End::Target)?;
+    Ok(Known { keys, guests, own })
+}
+
 /// Serves until SIGTERM or SIGINT, then ends all tunnels.
 pub(super) async fn run(config: TargetConfig, folder: &Path, place: Place) -> anyhow::Result<()> {
     let mut signals = Signals::new(service::hang_ups()?)?;
     hygiene::keep_private();
-    let keys = key_file::load(&config.keys_file)?;
+    let Known { keys, guests, own } = know(&config, folder)?;
     let fingerprint = keys.identity().fingerprint();
     let mut times = Times::start();
     let log = Log::open(&config.log_file, Role::Target, calendar())?;
     let log = log.signed_by(key_file::load(&config.keys_file)?, calendar());
     let socket = UdpSocket::bind(config.listen).await;
     let socket = socket.with_context(|| format!("cannot listen on {}", config.listen))?;
-    let guests = Guests::load(&config.authority)?;
-    let own = own_end(&config, &guests)?;
     let (answers, mut answered) = mpsc::channel(REPORTS_MAX);
     let (reports, mut reported) = mpsc::channel(REPORTS_MAX);
     let database = Database::parse(&config.database, folder)?;
     let (mut former, store, thread) = keep(database, fingerprint.name(), answers.clone()).await?;
     let tunnels: Vec<TunnelId> = former.iter().map(|it| it.spending.tunnel).collect();
     let leases = config.keys_file.with_extension("leases");
-    let pool = config.pool.as_ref();
-    let pool = pool.map(|network| Pool::open(network, &leases, &tunnels));
+    let pool = config.pool.clone();
+    let pool = pool.map(|range| Pool::open(range, &leases, &tunnels));
     let pool = pool.transpose()?;
     let chosen = config.back_end.clone();
     let is_files = chosen.kind == BackEndKind::Files;
     let open = move || choice::open(chosen, End::Target, place);
     let (ends, up) = ends::start(open, tunnels, reports).await?;
+    // What it lacks is said now, and not only when somebody asks. Nobody waits for the answer.
+    let _ = ends.orders.try_send(Order::CanBuild(u64::MAX));
     // A tunnel that the back-end does not have is not up; one that it has is, also if that was not
     // noted any more. Texts alone know nothing.
     for one in &mut former {
@@ -186,15 +209,21 @@ fn host_entry(name: &str, known: &HostPeer, share: usize) -> (AgentName, HostEnt
 }
 
 /// What is the same in all of our ends.
-pub(super) fn own_end(config: &TargetConfig, guests: &Guests) -> anyhow::Result<OwnEnd> {
+fn own_end(config: &TargetConfig, guests: &Guests) -> anyhow::Result<OwnEnd> {
     let file = &config.private_key_file;
     let text = files::read_secret(file, certify::KEY_MAX);
     let text = text.with_context(|| format!("cannot read {}", file.display()))?;
     let key = SigningKey::from_pem(&text).with_context(|| file.display().to_string())?;
+    let chain = guests.chain_of(&config.certificate_file)?;
+    certify::check_own(&chain, &text, &config.identity).with_context(|| {
+        let certificate = config.certificate_file.display();
+        format!("{certificate} with {}", file.display())
+    })?;
+    guests.check_in_force(&chain, calendar())?;
     Ok(OwnEnd {
         addresses: config.addresses.clone(),
         identity: config.identity.clone(),
-        chain: guests.chain_of(&config.certificate_file)?,
+        chain,
         key: Key(key.to_der().to_vec()),
         proposals: config.proposals.clone(),
         legacy: config.is_legacy,
@@ -251,7 +280,9 @@ async fn answer(
                 noted.map(|()| Answer::Done)
             }
             // Others are asked these.
-            Ask::Certify { .. } | Ask::Build(_) | Ask::Destroy(_) => Ok(Answer::Failed),
+            Ask::CanBuild | Ask::Certify { .. } | Ask::Build(_) | Ask::Destroy(_) => {
+                Ok(Answer::Failed)
+            }
         };
         let answer = answer.unwrap_or_else(|fault| {
             warn!("the database: {fault}");
@@ -339,7 +370,7 @@ impl Serving {
                     Signalled::Stop => {}
                     Signalled::Reload => self.stand(),
                 },
-                () = &mut end => anyhow::bail!(
+                () = &mut end => bail!(
                     "{} tunnels could not be taken down; the next start tries again",
                     self.target.tunnels().count()
                 ),
@@ -419,6 +450,10 @@ impl Serving {
     /// Hands a question on. Whether somebody will answer it.
     fn ask(&mut self, number: u64, ask: Ask) -> bool {
         match ask {
+            Ask::CanBuild => {
+                let order = Order::CanBuild(number);
+                self.is_in_force() && self.workers.ends.try_send(order).is_ok()
+            }
             Ask::Standing { .. } | Ask::Spend(_) => {
                 self.workers.store.try_send((number, ask)).is_ok()
             }
@@ -446,6 +481,17 @@ impl Serving {
                 self.workers.ends.try_send(order).is_ok()
             }
         }
+    }
+
+    /// Whether Client would take our certificate and its own.
+    fn is_in_force(&self) -> bool {
+        let checked = self
+            .workers
+            .guests
+            .check_in_force(&self.own.chain, calendar());
+        checked
+            .inspect_err(|fault| warn!("{fault}: no new tunnel begins until that is mended"))
+            .is_ok()
     }
 
     fn describe(&mut self, build: &Build) -> anyhow::Result<Description> {

@@ -3,15 +3,17 @@
 //! One file has one role. Keys, certificates and databases are named here and read by the agents.
 
 mod peers;
+mod pool;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use document::{Fault, Item, Value};
+use document::{Fault, Item, Value, likeness};
 use engine::agent::description::{Name, Proposals};
 use engine::agent::identity::Identity;
 use engine::agent::sheet::{ADDRESS_MAX, HOSTS_MAX};
+use engine::agent::writers::Kind;
 use wire::agent::{PORT, is_text};
 
 use super::read::{Keys, Read, ReadTable};
@@ -19,6 +21,7 @@ use super::{ConfigError, Origin, read};
 use peers::{KnownHost, KnownTarget, known_hosts, known_targets};
 
 pub use peers::{HostPeer, identity_of, identity_text};
+pub use pool::PoolRange;
 
 /// Algorithms if the file names none: what every back-end of today has.
 const PROPOSALS: [&str; 6] = [
@@ -109,7 +112,7 @@ pub struct TargetConfig {
     /// Algorithms, the best first.
     pub proposals: Vec<String>,
     /// Inner addresses that are lent to Clients.
-    pub pool: Option<String>,
+    pub pool: Option<PoolRange>,
     /// Hosts that may refer users, by name.
     pub hosts: BTreeMap<String, HostPeer>,
     /// Whether shared pairs are served at all.
@@ -130,7 +133,7 @@ pub struct BackEndChoice {
     /// A connection of the running gateway's own, by which it is found.
     pub connection: Option<String>,
     /// For whom texts are written, if they are only written.
-    pub writer: Option<String>,
+    pub writer: Option<Kind>,
     /// Where the SOCKS server listens.
     pub listen: Option<SocketAddr>,
 }
@@ -198,14 +201,24 @@ impl AgentConfig {
     }
 }
 
-/// Whether a file is one of `caravan tunnel-agent`: no other process has this key with these words.
+/// Whether a file is meant for `caravan tunnel-agent`, also with a slip in its role: of the other
+/// processes only those of a wireless link have one, and none has keys or tables of these names.
 pub fn is_agent(path: &Path) -> bool {
     let text = read(path, Origin::Files).ok();
     let item = text.and_then(|text| document::parse("", &text).ok());
-    let table = item.as_ref().and_then(|item| item.table().ok());
-    let role = table.and_then(|table| table.find("role").and_then(|it| it.text().ok()));
-    role.is_some_and(|role| ROLES.iter().any(|(word, _)| *word == role))
+    let Some(Value::Table(table)) = item.as_ref().map(|item| &item.value) else {
+        return false;
+    };
+    let words = ROLES.iter().map(|(word, _)| *word);
+    let words: Vec<&str> = words
+        .chain(["role", "back_end", "hosts", "targets"])
+        .collect();
+    let is_one = |key: &String| words.iter().any(|word| likeness(key, word) >= LIKENESS);
+    !["air", "ssid"].iter().any(|key| table.contains_key(*key)) && table.keys().any(is_one)
 }
+
+/// From here on a word is a slip of another: `clinet` of `client`.
+const LIKENESS: f64 = 0.9;
 
 /// Reads and checks a file. Its file names are made relative to its folder.
 pub fn load(path: &Path) -> Result<AgentConfig, ConfigError> {
@@ -222,9 +235,21 @@ const ROLES: [(&str, AgentRole); 3] = [
     ("target", AgentRole::Target),
 ];
 
+const ROLE_EXAMPLE: &str = "role = \"client\", \"host\" or \"target\"";
+
 impl Read for AgentRole {
     fn read(item: &Item) -> Result<Self, Fault> {
-        item.choice("role", &ROLES)
+        item.choice("role", &ROLES).map_err(|mut fault| {
+            fault.what.push_str(": ");
+            fault.what.push_str(ROLE_EXAMPLE);
+            fault
+        })
+    }
+}
+
+impl Read for Kind {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        item.choice("writer", &Self::ALL.map(|kind| (kind.name(), kind)))
     }
 }
 
@@ -275,7 +300,7 @@ struct TargetTable {
     private_key_file: PathBuf,
     authority: PathBuf,
     proposals: Vec<String>,
-    pool: Option<String>,
+    pool: Option<PoolRange>,
     hosts: BTreeMap<String, KnownHost>,
     legacy: bool,
     back_end: BackEndTable,
@@ -288,13 +313,13 @@ struct BackEndTable {
     socket: Option<PathBuf>,
     folder: Option<PathBuf>,
     connection: Option<String>,
-    writer: Option<String>,
+    writer: Option<Kind>,
     listen: Option<SocketAddr>,
 }
 
 impl ReadTable for AgentTable {
     fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
-        let role: AgentRole = keys.needed("role", "role = \"client\", \"host\" or \"target\"")?;
+        let role: AgentRole = keys.needed("role", ROLE_EXAMPLE)?;
         Ok(match role {
             AgentRole::Client => Self::Client(ClientTable {
                 log_file: keys.given("log_file")?,
@@ -428,6 +453,8 @@ impl TargetTable {
             return Err(at(item, &["identity"], fault.to_string()));
         }
         let hosts = known_hosts(self.hosts, (item, self.legacy), folder)?;
+        let back_end = self.back_end.check(item, folder)?;
+        back_end.check_of_target(item)?;
         Ok(TargetConfig {
             keys_file: folder.join(self.keys_file),
             listen: self.listen,
@@ -442,8 +469,25 @@ impl TargetTable {
             pool: self.pool,
             hosts,
             is_legacy: self.legacy,
-            back_end: self.back_end.check(item, folder)?,
+            back_end,
         })
+    }
+}
+
+impl BackEndChoice {
+    /// What Target needs besides.
+    fn check_of_target(&self, item: &Item) -> Result<(), Fault> {
+        let is_found = self.connection.is_some() && self.folder.is_some();
+        let (key, text) = match self.kind {
+            BackEndKind::Socks => ("kind", "this is Client's way without root"),
+            BackEndKind::Caravan if !is_found => (
+                "",
+                "the back-end is a running `caravan gateway`: [back_end] needs connection, one of \
+                 its own, and folder, which its file includes",
+            ),
+            _ => return Ok(()),
+        };
+        Err(at(item, &["back_end", key], text))
     }
 }
 

@@ -68,6 +68,9 @@ const DEFAULT_ESP: [&str; 6] = [
 
 const NOTHING: &str = "there is none: add [connections.NAME], [mobile], [home_agent], \
                        [foreign_agent] or [firewall]";
+/// What a process leaves on its host has the name of its first connection, and is found by it.
+const NOTHING_OWN: &str = "what a folder adds comes and goes: the process needs a connection of \
+                           its own besides, [connections.NAME]";
 
 /// Builds from a parsed file. File names are relative to the folder of the file.
 pub fn build(
@@ -114,6 +117,8 @@ pub fn build(
     loaded.engine.limits.half_open = loaded.daemon.half_open;
     if file.names().is_empty() {
         faults.push(builder.value("connections", NOTHING));
+    } else if file.daemon.include.is_some() && file.included.len() == file.connections.len() {
+        faults.push(builder.value("daemon.include", NOTHING_OWN));
     }
     match builder.mobility(&mut loaded, &file) {
         Ok(mobility) => loaded.mobility = mobility,
@@ -122,6 +127,9 @@ pub fn build(
     for (name, table) in &file.connections {
         faults.extend(builder.add(&mut loaded, name, table).err());
     }
+    // A stable order: its own connections first.
+    let names = &mut loaded.on_failure;
+    names.sort_by_key(|(name, _)| file.included.contains(name));
     let Config {
         connections, pools, ..
     } = &loaded.engine;

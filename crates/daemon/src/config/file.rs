@@ -4,7 +4,7 @@
 mod auth;
 mod parts;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -52,6 +52,8 @@ pub struct ConfigFile {
     pub home_agents: BTreeMap<String, AgentTable>,
     /// Foreign agents that share keys with us, by name.
     pub foreign_agents: BTreeMap<String, AgentTable>,
+    /// Connections that included files have added: they come and go.
+    pub included: BTreeSet<String>,
 }
 
 impl ReadTable for ConfigFile {
@@ -90,6 +92,7 @@ impl ReadTable for ConfigFile {
             mobile_nodes: keys.given("mobile_nodes")?,
             home_agents: keys.given("home_agents")?,
             foreign_agents: keys.given("foreign_agents")?,
+            included: BTreeSet::new(),
         })
     }
 }

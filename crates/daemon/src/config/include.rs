@@ -87,6 +87,8 @@ pub(super) fn add(
         more.connections
             .values_mut()
             .for_each(|it| rebase(it, &folder));
+        let names = more.connections.keys().cloned();
+        file.included.extend(names.collect::<Vec<_>>());
         merge(
             &path,
             "connections",
@@ -210,16 +212,40 @@ mod tests {
         folder.write("tunnels/one.secret", secret);
         folder.write("tunnels/note.txt", "no configuration");
         let loaded = load(&main, Names::Wanted).expect("good");
-        assert_eq!(loaded.names(), ["one", "road"]);
+        assert_eq!(loaded.names(), ["road", "one"]);
         // What one process reads for another has the same.
         let texts = Texts::read(&main).expect("read");
         fs::remove_file(folder.0.join("tunnels/one.toml")).expect("removed");
         let read = load_from(&main, Names::Wanted, &texts).expect("good");
-        assert_eq!(read.names(), ["one", "road"]);
+        assert_eq!(read.names(), ["road", "one"]);
         assert_eq!(load(&main, Names::Wanted).expect("good").names(), ["road"]);
         fs::remove_file(folder.0.join("tunnels/note.txt")).expect("removed");
         fs::remove_dir_all(folder.0.join("tunnels")).expect("removed");
         assert_eq!(connection_names(&main).expect("names"), ["road"]);
+    }
+
+    /// What it leaves on its host is named after its first connection.
+    #[test]
+    fn a_process_has_a_name_of_its_own_whatever_a_folder_adds() {
+        let folder = Folder::new("own-name");
+        folder.write("road.secret", "a long secret of the road");
+        for name in ["cta-0", "a", "z"] {
+            folder.write(&format!("tunnels/{name}.toml"), &connection(name));
+            folder.write(
+                &format!("tunnels/{name}.secret"),
+                "a long secret of the road",
+            );
+        }
+        let main = folder.main();
+        let wanted = ["road", "a", "cta-0", "z"];
+        assert_eq!(connection_names(&main).expect("names"), wanted);
+        assert_eq!(load(&main, Names::Wanted).expect("good").names(), wanted);
+        folder.write("gateway.toml", "[daemon]\ninclude = \"tunnels\"\n");
+        let fault = load(&main, Names::Wanted)
+            .map(drop)
+            .unwrap_err()
+            .to_string();
+        assert!(fault.contains("needs a connection of its own"), "{fault}");
     }
 
     #[test]

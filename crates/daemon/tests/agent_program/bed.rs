@@ -1,9 +1,9 @@
 //! Three agents in a folder of a test.
 
 use std::cell::Cell;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::net::UdpSocket;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -119,13 +119,37 @@ impl Bed {
         }
     }
 
+    pub(crate) fn rename(&self, from: &str, to: &str) {
+        fs::rename(self.folder.join(from), self.folder.join(to)).expect("renamed");
+    }
+
+    pub(crate) fn set_mode(&self, name: &str, mode: u32) {
+        let mode = Permissions::from_mode(mode);
+        fs::set_permissions(self.folder.join(name), mode).expect("changed");
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.folder.join(name)).expect("a file")
+    }
+
+    /// Writes a file for its owner alone.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        fs::write(self.folder.join(name), text).expect("written");
+        self.set_mode(name, 0o600);
+    }
+
     /// Changes words in the files of Host and Target.
     pub(crate) fn replace(&self, from: &str, to: &str) {
         for name in ["host.toml", "target.toml"] {
-            let path = self.folder.join(name);
-            let text = fs::read_to_string(&path).expect("a file");
-            fs::write(path, text.replace(from, to)).expect("written");
+            self.write(name, &self.read(name).replace(from, to));
         }
+    }
+
+    /// `caravan check` refuses a file.
+    pub(crate) fn check_fails(&self, name: &str) -> String {
+        let done = self.command(&["check", name]).output().expect("it starts");
+        assert!(!done.status.success(), "{name} is valid");
+        String::from_utf8_lossy(&done.stderr).into_owned()
     }
 
     /// Host and Target serve.
@@ -231,7 +255,7 @@ impl Bed {
         command
     }
 
-    fn runs(&self, words: &[&str]) -> String {
+    pub(crate) fn runs(&self, words: &[&str]) -> String {
         let done = self.command(words).output().expect("the program starts");
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         assert!(done.status.success(), "{words:?}: {said}");
@@ -297,7 +321,7 @@ impl Agent {
         fs::read_to_string(&self.said).expect("its words")
     }
 
-    fn wait_to_say(&self, words: &str) {
+    pub(crate) fn wait_to_say(&self, words: &str) {
         let is_said = wait(PATIENCE, || self.said().contains(words));
         assert!(is_said, "never {words:?}: {}", self.said());
     }

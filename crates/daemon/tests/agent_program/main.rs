@@ -87,6 +87,88 @@ fn what_is_wrong_with_a_request_is_refused_without_a_tunnel() {
     bed.stop();
 }
 
+/// What an end needs is gone: Target is asked before a key is spent, and says what is wrong.
+#[test]
+fn a_target_that_cannot_build_or_write_its_log_spends_no_key() {
+    let mut bed = Bed::new("cannot-build");
+    bed.start();
+    let first = bed.client(1, &[]);
+    first.wait_for("up");
+    first.stop();
+    let refused = |bed: &Bed, says: &str| {
+        // An offer holds for a second.
+        thread::sleep(Duration::from_millis(1_500));
+        let client = bed.client(2, &[]);
+        let handle = client.field("requested", "key");
+        let ended = client.end();
+        refused_by(&ended, "Target cannot build a tunnel now");
+        refused_by(&ended, "the key is not spent");
+        assert_eq!(bed.state_of(&handle), "valid");
+        bed.target().wait_to_say(says);
+    };
+    bed.set_mode("target", 0o777);
+    refused(&bed, "other users can write into");
+    bed.set_mode("target", 0o700);
+    bed.rename("target", "away");
+    refused(&bed, "cannot open the folder");
+    bed.rename("away", "target");
+    bed.rename("target.log", "away");
+    refused(&bed, "was removed or replaced");
+    bed.rename("away", "target.log");
+    thread::sleep(Duration::from_millis(1_500));
+    let last = bed.client(2, &[]);
+    last.wait_for("up");
+    last.stop();
+    bed.stop();
+}
+
+/// `check` finds what the start refuses, in the same words.
+#[test]
+fn what_the_start_refuses_check_refuses_too() {
+    let bed = Bed::new("check");
+    let issue = ["pki", "issue", "--ca", "guests", "--name", "other.example"];
+    bed.runs(&issue);
+    let refused = |words: &str| {
+        let said = bed.check_fails("target.toml");
+        assert!(said.contains(words), "check: {said}");
+        refused_by(&bed.agent("target", &["-c", "target.toml"]).end(), words);
+    };
+    let text = bed.read("target.toml");
+    let files = "kind = \"files\"\nwriter = \"caravan\"\n";
+    let roles = "role = \"client\", \"host\" or \"target\"";
+    for (from, to, words) in [
+        ("\"10.77.0.0/24\"", "\"10.77.0.0/33\"", "is no pool"),
+        ("\"caravan\"", "\"caravn\"", "'caravan'"),
+        (files, "", "needs connection"),
+        (files, "kind = \"socks\"\n", "Client's way without root"),
+        ("host.keys.pub", "target.keys.pub", "this Target itself"),
+        (
+            "target.example.key",
+            "other.example.key",
+            "private key is not that of",
+        ),
+        (
+            "identity = \"target.example\"",
+            "identity = \"other.example\"",
+            "no name of the certificate",
+        ),
+        ("role = \"target\"", "role = \"tagret\"", roles),
+        ("role = \"target\"", "[tagret]", roles),
+    ] {
+        let changed = text.replace(from, to);
+        assert_ne!(changed, text, "{from}");
+        bed.write("target.toml", &changed);
+        refused(words);
+    }
+    bed.write("target.toml", &text);
+    assert!(bed.runs(&["check", "target.toml"]).contains("is valid"));
+    bed.set_mode("target", 0o777);
+    refused("other users can write into");
+    bed.set_mode("target", 0o700);
+    bed.write("target.log", "no log\n");
+    refused("is no log of this agent");
+}
+
 fn refused_by(ended: &Ended, words: &str) {
     assert!(
         !ended.is_success && ended.said.contains(words),

@@ -104,6 +104,8 @@ pub enum Why {
     NoCertificate,
     /// The back-end has refused.
     BackEndFailed,
+    /// Target cannot build an end now.
+    NotReady,
     /// Too much at a time.
     Busy,
     /// Host has as many tunnels at Target as it may have, or Target's pool is empty.

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crypto::ed25519::Signature;
 use crypto::hpke::{PublicKey, SecretKey};
 use crypto::rand::Stream;
-use wire::agent::{Fresh, Kind, Message, Proof, Request, Sealed, Tunneling, Verdict};
+use wire::agent::{Fate, Fresh, Kind, Message, Proof, Request, Sealed, Tunneling, Verdict};
 
 use super::audit::{Event, Role, Step, Why};
 use super::envelope::{self, Use};
@@ -131,8 +131,8 @@ pub struct Client {
     granted: Option<(TunnelId, Calendar)>,
     /// Whether Host has told us the time.
     has_time: bool,
-    /// Whether Host has said that the key is spent.
-    is_spent: bool,
+    /// What has become of the key, as far as Host has said.
+    fate: Fate,
     drops: BTreeMap<Discard, u64>,
     outputs: VecDeque<Output>,
 }
@@ -179,7 +179,7 @@ impl Client {
             stage: Stage::New,
             granted: None,
             has_time: false,
-            is_spent: false,
+            fate: Fate::NotSpent,
             drops: BTreeMap::new(),
             outputs: VecDeque::new(),
         }
@@ -285,6 +285,7 @@ impl Client {
             cookies: 0,
         };
         self.stage = Stage::Asking(Box::new(asking));
+        self.fate = Fate::Unknown;
         self.tell(Step::Requested, None, now);
         self.outputs.push_back(Output::Send { host: 0, payload });
     }
@@ -413,9 +414,10 @@ impl Client {
         }
     }
 
-    /// Whether Host has said that the key has made a tunnel, this one or another.
-    pub fn is_key_spent(&self) -> bool {
-        self.is_spent
+    /// What has become of the key: Host has said it, or nobody has heard of the key, or it is not
+    /// known.
+    pub fn fate(&self) -> Fate {
+        self.fate
     }
 
     /// Whether our end may be there.

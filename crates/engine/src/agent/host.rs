@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
 use crypto::rand::Stream;
-use wire::agent::{COOKIE_LEN, Kind, Message, Retry as RetryMessage, Sealed, Verdict};
+use wire::agent::{COOKIE_LEN, Fate, Kind, Message, Retry as RetryMessage, Sealed, Verdict};
 
 use super::audit::{Event, Role, Step, Why};
 use super::bond::{Bond, Unproven};
@@ -143,6 +143,8 @@ enum Stage {
     Refusing {
         verdict: Verdict,
         why: Why,
+        /// As far as it is known before the database answers.
+        fate: Fate,
         until: Instant,
     },
     /// Target is told.
@@ -236,14 +238,7 @@ impl Host {
             return;
         };
         match (&exchange.stage, answer) {
-            // It is over for this key, whatever the request was refused for.
-            (Stage::Refusing { .. }, Answer::Unchanged(State::Revoked)) => {
-                self.say_refused(id, Verdict::KeyRevoked, Why::KeyRevoked, now);
-            }
-            (Stage::Refusing { verdict, why, .. }, _) => {
-                let (verdict, why) = (*verdict, *why);
-                self.say_refused(id, verdict, why, now);
-            }
+            (Stage::Refusing { .. }, answer) => self.noted(id, answer, now),
             (Stage::Finding { .. }, Answer::Found(Some(record))) => self.verify(id, &record, now),
             (Stage::Finding { .. }, Answer::Found(None)) => self.forget(id, Discard::UnknownKey),
             (Stage::Finding { .. }, _) => self.forget(id, Discard::NoStore),
@@ -411,9 +406,11 @@ impl Host {
         match &mut exchange.stage {
             Stage::Finding { .. } => self.forget(id, Discard::NoStore),
             Stage::Taking { .. } => self.refuse(id, Why::StoreUnavailable, now),
-            Stage::Refusing { verdict, why, .. } => {
-                let (verdict, why) = (*verdict, *why);
-                self.say_refused(id, verdict, why, now);
+            Stage::Refusing {
+                verdict, why, fate, ..
+            } => {
+                let (said, why) = ((*verdict, *fate), *why);
+                self.say_refused(id, said, why, now);
             }
             Stage::Finishing { .. } => self.fail(id, Why::StoreUnavailable, now),
             Stage::Answered { .. } => {
@@ -528,6 +525,7 @@ fn verdict_of(why: Why) -> Verdict {
         Why::Busy | Why::RefusedBefore => Verdict::Busy,
         Why::Misdirected => Verdict::Misdirected,
         Why::NoRoom => Verdict::NoRoom,
+        Why::NotReady => Verdict::NotReady,
         _ => Verdict::Denied,
     }
 }

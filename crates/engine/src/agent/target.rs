@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use crypto::rand::Stream;
-use wire::agent::{Kind, Message, Network, Request, Sealed, Verdict};
+use wire::agent::{Kind, LABEL_LEN, Message, Network, Request, Sealed, Verdict};
 
 use super::audit::{Event, Role, Step, Why};
 use super::bond::{Bond, Unproven};
@@ -115,8 +115,6 @@ pub enum Discard {
     ClocksApart,
     /// It is in progress, or its answer was repeated too often.
     Repeated,
-    /// The log cannot be written, so nothing is offered.
-    NoLog,
 }
 
 /// Target's agent.
@@ -130,9 +128,20 @@ pub struct Target {
     /// Of each Host with a sound key. The others are not heard.
     bonds: BTreeMap<AgentName, Bond>,
     asked: BTreeMap<u64, TunnelId>,
+    /// The last inquiry of each Host, while it is asked whether we can build.
+    inquired: BTreeMap<AgentName, Inquired>,
     next_number: u64,
     drops: BTreeMap<Discard, u64>,
     outputs: VecDeque<Output>,
+}
+
+/// An inquiry that is not answered yet.
+struct Inquired {
+    from: SocketAddr,
+    nonce: [u8; LABEL_LEN],
+    /// Our question, and how long we wait for its answer.
+    number: u64,
+    until: Instant,
 }
 
 /// A referral, and the tunnel that comes of it.
@@ -227,6 +236,7 @@ impl Target {
             random,
             tunnels: BTreeMap::new(),
             asked: BTreeMap::new(),
+            inquired: BTreeMap::new(),
             next_number: 0,
             drops: BTreeMap::new(),
             outputs: VecDeque::new(),
@@ -272,8 +282,8 @@ impl Target {
         self.clock = clock;
     }
 
-    /// Whether the log can be written. While it cannot, nothing new is built, and Host hears no
-    /// offer, so that it spends no key.
+    /// Whether the log can be written. While it cannot, nothing new is built, and Host hears that,
+    /// so that it spends no key.
     pub fn set_ready(&mut self, is_ready: bool) {
         self.is_ready = is_ready;
     }
@@ -300,7 +310,7 @@ impl Target {
     pub fn answered(&mut self, number: u64, answer: Answer, now: Instant) {
         self.handle_timeout(now);
         let Some(id) = self.asked.remove(&number) else {
-            return;
+            return self.offer_if(number, answer == Answer::Done, now);
         };
         let Some(tunnel) = self.tunnels.get(&id) else {
             return;
@@ -537,6 +547,7 @@ fn verdict_of(why: Why) -> Verdict {
         Why::Busy => Verdict::Busy,
         Why::Misdirected => Verdict::Misdirected,
         Why::NoRoom => Verdict::NoRoom,
+        Why::NotReady => Verdict::NotReady,
         _ => Verdict::Denied,
     }
 }

@@ -76,8 +76,19 @@ pub struct Response {
     pub verdict: Verdict,
     /// Host's time, seconds since 1970.
     pub time: u64,
-    /// Target's part.
+    /// Target's part, or the key's [`Fate`] if there is no tunnel.
     pub part: Vec<u8>,
+}
+
+/// What has become of a one-time key whose request was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It serves for another request.
+    NotSpent,
+    /// It serves no more.
+    Spent,
+    /// Host does not know, or does not say.
+    Unknown,
 }
 
 /// Which options has Target?
@@ -94,7 +105,7 @@ pub struct Inquiry {
 pub struct Offer {
     /// As in the inquiry.
     pub nonce: [u8; LABEL_LEN],
-    /// One bit each.
+    /// One bit each. None: it cannot build an end now.
     pub options: u8,
     /// Seconds for which this holds.
     pub lifetime: u32,
@@ -131,6 +142,8 @@ pub enum Verdict {
     Misdirected,
     /// Host has as many tunnels at Target as it may have.
     NoRoom,
+    /// Target cannot build an end now.
+    NotReady,
     /// A number that we do not know: refused.
     Other(u8),
 }
@@ -149,6 +162,7 @@ numbered!(Verdict: u8 {
     Busy = 10,
     Misdirected = 11,
     NoRoom = 12,
+    NotReady = 13,
 });
 
 impl Request {
@@ -276,6 +290,26 @@ impl Response {
         w.u64(self.time);
         write_long(&mut w, &self.part);
         w.into_vec()
+    }
+}
+
+impl Fate {
+    /// Reads the part of a response without a tunnel.
+    pub fn of_part(part: &[u8]) -> Self {
+        match part {
+            [0] => Self::NotSpent,
+            [1] => Self::Spent,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// The part of a response without a tunnel.
+    pub fn to_part(self) -> Vec<u8> {
+        match self {
+            Self::NotSpent => vec![0],
+            Self::Spent => vec![1],
+            Self::Unknown => Vec::new(),
+        }
     }
 }
 

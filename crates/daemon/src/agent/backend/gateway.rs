@@ -3,18 +3,18 @@
 //!
 //! A tunnel's file names its peer by the certificate of minutes alone. The gateway needs another
 //! connection of its own, so that it runs and answers while there is no tunnel. That one's name
-//! comes before `cta-` in the alphabet: the first name of a process is that of its folder of
-//! leases.
+//! is that of the process, and of all that it leaves on its host.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use engine::agent::TunnelId;
 use engine::agent::description::Description;
 use engine::agent::writers::{Kind, write_in};
 
 use super::{BackendError, State, name_of, orders};
+use crate::config;
 use crate::control::client::{ask, find};
 use crate::control::{ControlError, Reply, Request};
 use crate::status::{ConnectionState, ConnectionStatus};
@@ -39,6 +39,28 @@ impl Gateway {
             connection,
             folder,
             seen: BTreeSet::new(),
+        }
+    }
+
+    /// Whether it runs and reads the folder.
+    pub(super) async fn can_build(&self) -> Result<(), BackendError> {
+        orders::check_folder(&self.folder)?;
+        let report = match self.ask(Request::Status).await? {
+            Reply::Status { report } => report,
+            reply => return Err(unexpected("its status", reply)),
+        };
+        let file = Path::new(&report.process.config);
+        // It may be a file that we cannot read.
+        let Ok(included) = config::included_folder(file) else {
+            return Ok(());
+        };
+        let real = |path: &Path| path.canonicalize().ok();
+        match included.and_then(|it| real(&it)) == real(&self.folder) {
+            true => Ok(()),
+            false => Err(BackendError::Refused {
+                what: format!("the gateway of {}", file.display()),
+                text: format!("it does not include the folder {}", self.folder.display()),
+            }),
         }
     }
 

@@ -38,6 +38,12 @@ impl Libreswan {
         orders::check_folder(&self.folder)
     }
 
+    /// Whether it runs, too.
+    pub(super) async fn can_build(&self) -> Result<(), BackendError> {
+        self.try_out()?;
+        self.connections().await.map(drop)
+    }
+
     pub(super) async fn build(&mut self, it: &Description) -> Result<(), BackendError> {
         let folder = self.folder.to_string_lossy();
         let mut texts = write_in(Kind::Libreswan, it, &folder)?;

@@ -2,14 +2,14 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use engine::agent::writers::{Order, Texts};
 use nix::fcntl::AtFlags;
-use nix::unistd::{AccessFlags, faccessat};
+use nix::unistd::{AccessFlags, Uid, faccessat};
 
 use super::BackendError;
 use crate::files;
@@ -17,17 +17,25 @@ use crate::files;
 /// How long a command may take. `ipsec auto --up` waits for IKE.
 const COMMAND_MAX: Duration = Duration::from_secs(45);
 const TICK: Duration = Duration::from_millis(20);
+const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// Octets of what a command prints: pluto tells some thousand of each connection.
 const OUTPUT_MAX: u64 = 16 << 20;
 /// Signs of its words that are told when it fails.
 const WORDS_MAX: usize = 2_048;
 
-/// Whether files can be made in a folder.
-pub(super) fn check_folder(folder: &Path) -> Result<(), BackendError> {
-    let found = files::hold_folder(folder, 0o700);
-    let found = found.map_err(BackendError::file("cannot open", folder))?;
-    let is_allowed = faccessat(&found, ".", AccessFlags::W_OK, AtFlags::AT_EACCESS);
-    is_allowed.map_err(|errno| BackendError::file("cannot write into", folder)(errno.into()))
+/// Whether files can be made in a folder, and by nobody else: it is there, and our own or root's.
+pub(in crate::agent) fn check_folder(folder: &Path) -> Result<(), BackendError> {
+    let told = |what| BackendError::file(what, folder);
+    let opened = files::open_folder(folder).map_err(told("cannot open the folder"))?;
+    let found = opened.metadata().map_err(told("cannot open the folder"))?;
+    let is_ours = found.uid() == 0 || found.uid() == Uid::effective().as_raw();
+    if !is_ours || found.mode() & WRITABLE_BY_OTHERS != 0 {
+        let text = "make it its user's own, mode 0700";
+        let fault = io::Error::new(ErrorKind::PermissionDenied, text);
+        return Err(told("other users can write into")(fault));
+    }
+    let is_allowed = faccessat(&opened, ".", AccessFlags::W_OK, AtFlags::AT_EACCESS);
+    is_allowed.map_err(|errno| told("cannot write into")(errno.into()))
 }
 
 /// Writes every file for its owner alone.

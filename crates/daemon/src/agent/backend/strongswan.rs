@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use engine::agent::TunnelId;
@@ -52,13 +52,7 @@ impl StrongSwan {
     /// The charon at this socket. It is asked which data plane it has. Processes of tunnels are
     /// told the options `logging`.
     pub async fn open(socket: PathBuf, logging: Vec<OsString>) -> Result<Self, BackendError> {
-        let asked = async {
-            Vici::open(&socket)
-                .await?
-                .ask("stats", Section::new())
-                .await
-        };
-        let stats = asked.await.map_err(told("its plugins"))?;
+        let stats = stats(&socket).await?;
         let is_libipsec = match stats.find("plugins") {
             Some(wire::vici::Value::List(all)) => all.iter().any(|one| one == b"kernel-libipsec"),
             _ => false,
@@ -69,6 +63,11 @@ impl StrongSwan {
             is_libipsec,
             ends: BTreeMap::new(),
         })
+    }
+
+    /// Whether it answers.
+    pub(super) async fn can_build(&self) -> Result<(), BackendError> {
+        stats(&self.socket).await.map(drop)
     }
 
     pub(super) fn options(&self) -> Options {
@@ -257,6 +256,15 @@ impl StrongSwan {
     async fn connect(&self) -> Result<Vici, BackendError> {
         Vici::open(&self.socket).await.map_err(told("connect"))
     }
+}
+
+/// charon's figures, with its plugins.
+async fn stats(socket: &Path) -> Result<Section, BackendError> {
+    let asked = async {
+        let mut charon = Vici::open(socket).await?;
+        charon.ask("stats", Section::new()).await
+    };
+    asked.await.map_err(told("its plugins"))
 }
 
 /// What its process says of the start: charon's name of the key, which is unloaded with the tunnel

@@ -45,7 +45,7 @@ impl Sockets {
     pub(super) async fn open(addresses: &[String], signals: &mut Signals) -> anyhow::Result<Self> {
         tokio::select! {
             opened = Self::opened(addresses) => opened,
-            _ = signals.next() => bail!("there is no tunnel: it was given up"),
+            _ = signals.next() => bail!("it was given up"),
         }
     }
 

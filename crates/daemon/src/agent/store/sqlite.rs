@@ -10,6 +10,7 @@
 //! are the process's: closing any descriptor of the database would drop them. For the same reason
 //! the database itself is looked at by name and never opened here, except when it is made.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -61,32 +62,56 @@ pub(super) enum Missing {
     Refused,
 }
 
+/// Whether a database may be in this folder, if that is there.
+pub(super) fn check(path: &Path) -> Result<(), StoreError> {
+    let (folder, _) = parts(path)?;
+    match folder.exists() {
+        true => trusted(folder, path).map(drop),
+        false => Ok(()),
+    }
+}
+
+/// Its folder and its name.
+fn parts(path: &Path) -> Result<(&Path, &OsStr), StoreError> {
+    let (Some(name), Some(folder)) = (path.file_name(), path.parent()) else {
+        return Err(StoreError::Address("the path names no file".into()));
+    };
+    Ok(match folder.as_os_str().is_empty() {
+        true => (Path::new("."), name),
+        false => (folder, name),
+    })
+}
+
+/// The folder without links, which SQLite would refuse. Nobody else may write there, and we may.
+fn trusted(folder: &Path, path: &Path) -> Result<PathBuf, StoreError> {
+    let of_file = of_path(path);
+    let folder = folder.canonicalize().map_err(&of_file)?;
+    let opened = files::open_folder(&folder).map_err(&of_file)?;
+    if !files::is_ours_alone(&opened.metadata().map_err(&of_file)?) {
+        let why = "other users can write into this folder, so a database in it is not trusted: \
+                   make it its user's own, mode 0700";
+        return Err(untrusted(&folder, why));
+    }
+    // SQLite would find out at the first write.
+    faccessat(&opened, ".", AccessFlags::W_OK, AtFlags::AT_EACCESS)
+        .map_err(|fault| of_folder(&folder, fault))?;
+    Ok(folder)
+}
+
+fn of_path(path: &Path) -> impl Fn(io::Error) -> StoreError {
+    move |fault| StoreError::File {
+        path: path.to_owned(),
+        fault,
+    }
+}
+
 impl Place {
     /// Takes a role. Its folder is made if it is missing.
     pub(super) fn claim(path: &Path, role: StoreRole) -> Result<Self, StoreError> {
-        let of_file = |fault| StoreError::File {
-            path: path.to_owned(),
-            fault,
-        };
-        let (Some(name), Some(folder)) = (path.file_name(), path.parent()) else {
-            return Err(StoreError::Address("the path names no file".into()));
-        };
-        let folder = match folder.as_os_str().is_empty() {
-            true => Path::new("."),
-            false => folder,
-        };
-        files::make_folder(folder, 0o700).map_err(of_file)?;
-        // Without links, which SQLite would refuse.
-        let folder = folder.canonicalize().map_err(of_file)?;
-        let opened = files::open_folder(&folder).map_err(of_file)?;
-        if !files::is_ours_alone(&opened.metadata().map_err(of_file)?) {
-            let why = "other users can write into this folder, so a database in it is not \
-                       trusted: make it its user's own, mode 0700";
-            return Err(untrusted(&folder, why));
-        }
-        // SQLite would find out at the first write.
-        faccessat(&opened, ".", AccessFlags::W_OK, AtFlags::AT_EACCESS)
-            .map_err(|fault| of_folder(&folder, fault))?;
+        let of_file = of_path(path);
+        let (folder, name) = parts(path)?;
+        files::make_folder(folder, 0o700).map_err(&of_file)?;
+        let folder = trusted(folder, path)?;
         let path = folder.join(name);
         let mut lock_name = name.to_owned();
         lock_name.push(".lock");

@@ -22,6 +22,10 @@ fn host(more: &str) -> String {
 }
 
 fn target(more: &str) -> String {
+    let more = match more.contains("back_end") {
+        true => more.to_owned(),
+        false => format!("back_end = {{ connection = \"own\", folder = \"tunnels\" }}\n{more}"),
+    };
     format!(
         "role = \"target\"\naddresses = [\"192.0.2.9\"]\nidentity = \"target.example\"\n\
          certificate_file = \"t.pem\"\nprivate_key_file = \"t.key\"\nauthority = \"pki\"\n{more}"
@@ -97,6 +101,22 @@ fn what_cannot_work_is_refused_at_its_place() {
             "back_end.kind",
             "writer",
         ),
+        (
+            target("back_end = { kind = \"files\", writer = \"windws\" }"),
+            "back_end.writer",
+            "windows",
+        ),
+        (
+            target("back_end = { kind = \"socks\" }"),
+            "back_end.kind",
+            "Client's way",
+        ),
+        (
+            target("back_end = { folder = \"tunnels\" }"),
+            "back_end",
+            "needs connection",
+        ),
+        (target("pool = \"10.77.0.0/33\""), "pool", "is no pool"),
         (target(&twice), "hosts.b", "of a too"),
         (
             host("targets = { o = { address = \"192.0.2.9:1\" } }"),
@@ -113,6 +133,35 @@ fn what_cannot_work_is_refused_at_its_place() {
         assert!(fault.what.contains(says), "{}", fault.what);
         assert!(fault.place.line.is_some());
     }
+}
+
+#[test]
+fn a_slip_in_the_role_makes_no_file_of_another_process() {
+    let name = format!("caravan-agent-role-{}.toml", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let is_ours = |text: &str| {
+        std::fs::write(&path, text).expect("written");
+        is_agent(&path)
+    };
+    for text in [
+        "role = \"clinet\"",
+        "[clinet]",
+        "[back_ned]",
+        "[hosts.a]",
+        &host(""),
+    ] {
+        assert!(is_ours(text), "{text}");
+    }
+    for text in [
+        "[connections.client]",
+        "[daemon]\ntun = \"target\"",
+        "[home_agents.a]\n[mobile]",
+        "role = \"station\"\nair = \"x\"\nssid = \"y\"",
+        "",
+    ] {
+        assert!(!is_ours(text), "{text}");
+    }
+    std::fs::remove_file(&path).expect("removed");
 }
 
 #[test]

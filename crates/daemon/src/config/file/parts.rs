@@ -68,8 +68,8 @@ impl ConfigFile {
         publics.chain(own)
     }
 
-    /// Every name under which a process of this file runs: its connections, and its part in Mobile
-    /// IPv4.
+    /// Every name under which a process of this file runs: its own connections, those of included
+    /// files, and its part in Mobile IPv4. The first is its own.
     pub fn names(&self) -> Vec<String> {
         let parts = [
             (self.home_agent.is_some(), HOME_AGENT),
@@ -79,6 +79,8 @@ impl ConfigFile {
         ];
         let parts = parts.into_iter().filter(|(is_there, _)| *is_there);
         let parts = parts.map(|(_, name)| name.to_owned());
-        self.connections.keys().cloned().chain(parts).collect()
+        let mut connections: Vec<String> = self.connections.keys().cloned().collect();
+        connections.sort_by_key(|name| self.included.contains(name));
+        connections.into_iter().chain(parts).collect()
     }
 }

@@ -2,7 +2,7 @@
 
 use crypto::ed25519::VerifyKey;
 use crypto::hpke::PublicKey;
-use wire::agent::{Kind, Response, Retry, Sealed, Tunneling, Verdict};
+use wire::agent::{Fate, Kind, Response, Retry, Sealed, Tunneling, Verdict};
 
 use super::{
     Asking, BUILD_MAX, CLOCK_BEHIND_MAX, COOKIES_MAX, Client, Discard, Outcome, Output, Stage,
@@ -51,11 +51,17 @@ impl Client {
             calendar: calendar(response.time),
             told: now,
         };
-        self.is_spent |= matches!(response.verdict, Verdict::Granted | Verdict::KeyUsed);
+        self.fate = match response.verdict {
+            Verdict::Granted | Verdict::KeyUsed => Fate::Spent,
+            _ => Fate::of_part(&response.part),
+        };
+        let is_spent = self.fate == Fate::Spent;
         match response.verdict {
             Verdict::Granted => self.accept(&response, told, now),
             // Once, and with the time of the Host on the sheet.
-            Verdict::ClocksApart if !self.has_time && self.may_be(response.time, now) => {
+            Verdict::ClocksApart
+                if !is_spent && !self.has_time && self.may_be(response.time, now) =>
+            {
                 self.has_time = true;
                 let (ours, told_time) = (self.clock.at(now), told.at(now));
                 self.clock = told;

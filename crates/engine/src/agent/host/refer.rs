@@ -52,6 +52,9 @@ impl Host {
         let (target, option) = (verified.target, verified.option);
         let market = self.offers.entry(target).or_default();
         if let Some(offer) = market.offer.as_mut().filter(|it| it.until > now) {
+            if offer.options == Options::default() {
+                return self.refuse(id, Why::NotReady, now);
+            }
             if !option.is_some_and(|option| offer.options.has(option)) {
                 return self.refuse(id, Why::OptionNotAtTarget, now);
             }

@@ -2,11 +2,11 @@
 
 use crypto::ed25519::{Signature, SigningKey, VerifyKey};
 use crypto::hpke::PublicKey;
-use wire::agent::{Kind, Request, Response, Verdict};
+use wire::agent::{Fate, Kind, Request, Response, Verdict};
 
 use super::{
-    ANSWER_LIVES, Ask, COMPLAINTS, Discard, Exchange, Half, Host, Output, Record, STORE_MAX, Stage,
-    State, verdict_of,
+    ANSWER_LIVES, Answer, Ask, COMPLAINTS, Discard, Exchange, Half, Host, Output, Record,
+    STORE_MAX, Stage, State, verdict_of,
 };
 use crate::agent::audit::{Step, Why};
 use crate::agent::envelope::{self, Opened, Use};
@@ -175,17 +175,24 @@ impl Host {
             return;
         };
         let is_final = match why {
-            Why::KeyUsed | Why::KeyRevoked | Why::KeyExpired | Why::RefusedBefore => true,
-            _ => exchange.stage.has_key(),
+            Why::KeyRevoked | Why::KeyExpired | Why::RefusedBefore => Some(Fate::NotSpent),
+            Why::KeyUsed => Some(Fate::Spent),
+            _ => exchange.stage.has_key().then_some(Fate::Spent),
         };
-        if is_final {
-            return self.say_refused(id, verdict, why, now);
+        if let Some(fate) = is_final {
+            return self.say_refused(id, (verdict, fate), why, now);
         }
         // The key may be taken by another request, but never by this one: it is written first.
         let until = now + STORE_MAX;
+        let fate = match exchange.stage {
+            // The database may have done it.
+            Stage::Taking { .. } => Fate::Unknown,
+            _ => Fate::NotSpent,
+        };
         exchange.stage = Stage::Refusing {
             verdict,
             why,
+            fate,
             until,
         };
         let ask = Ask::Refuse {
@@ -194,6 +201,34 @@ impl Host {
             is_wrong_user: why == Why::WrongUser,
         };
         self.ask(Some(id), ask);
+    }
+
+    /// The database has noted a refusal, or says why not.
+    pub(super) fn noted(&mut self, id: Digest, answer: Answer, now: Instant) {
+        let stage = self.exchanges.get(&id).map(|it| &it.stage);
+        let Some(Stage::Refusing {
+            verdict, why, fate, ..
+        }) = stage
+        else {
+            return;
+        };
+        let (verdict, why, fate) = (*verdict, *why, *fate);
+        let fate = match (fate, answer) {
+            // It is over for this key, whatever the request was refused for.
+            (_, Answer::Unchanged(State::Revoked)) => {
+                let said = (Verdict::KeyRevoked, Fate::NotSpent);
+                return self.say_refused(id, said, Why::KeyRevoked, now);
+            }
+            // Another Host goes on with this request, or has served it; or the key is another's.
+            (
+                Fate::NotSpent,
+                Answer::Unchanged(state @ (State::Taken { .. } | State::Used { .. })),
+            ) => return self.judge(id, &state, now),
+            (_, Answer::Noted | Answer::Unchanged(State::Valid)) => Fate::NotSpent,
+            (_, Answer::Unchanged(_)) => Fate::Spent,
+            (fate, _) => fate,
+        };
+        self.say_refused(id, (verdict, fate), why, now);
     }
 
     /// Writes a line about a refusal, or counts it for the next one.
@@ -207,14 +242,20 @@ impl Host {
         self.outputs.push_back(Output::Audit(event));
     }
 
-    /// Tells the key's holder.
-    pub(super) fn say_refused(&mut self, id: Digest, verdict: Verdict, why: Why, now: Instant) {
+    /// Tells the key's holder, and what has become of the key.
+    pub(super) fn say_refused(
+        &mut self,
+        id: Digest,
+        (verdict, fate): (Verdict, Fate),
+        why: Why,
+        now: Instant,
+    ) {
         let exchange = self.exchanges.get(&id);
         // A key is taken once, so this needs no rate.
         let has_key = exchange.is_some_and(|it| it.stage.has_key());
         let is_logged = has_key || self.refusals.take(&COMPLAINTS, COMPLAINTS.burst, now);
         self.log_refusal(id, why, is_logged, now);
-        match self.response(id, verdict, Vec::new(), now) {
+        match self.response(id, verdict, fate.to_part(), now) {
             Some(answer) => self.answer(id, answer, now),
             None => self.forget(id, Discard::NotProven),
         }

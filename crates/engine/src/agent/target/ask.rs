@@ -14,6 +14,8 @@ use crate::time::{Calendar, Duration};
 /// A question. Those of one tunnel are done in their order.
 #[derive(Clone)]
 pub enum Ask {
+    /// Could our end of a tunnel be built now? It is asked before an offer, which costs no key.
+    CanBuild,
     /// Step 4: is the user a member, and what may he?
     Standing {
         /// The User ID.
@@ -135,7 +137,7 @@ pub enum Answer {
     SpentBefore,
     /// To [`Ask::Certify`]: Client's certificates, its own first, DER.
     Certified(Vec<Vec<u8>>),
-    /// To [`Ask::Build`] and [`Ask::Destroy`].
+    /// To [`Ask::CanBuild`], [`Ask::Build`] and [`Ask::Destroy`].
     Done,
     /// It has failed, or does not answer. What was asked may have been done.
     Failed,

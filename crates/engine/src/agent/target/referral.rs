@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 
 use crypto::ed25519::{Signature, VerifyKey};
 use crypto::hpke::PublicKey;
-use wire::agent::{Inquiry, Kind, Offer, Referral, Request, Sealed};
+use wire::agent::{Inquiry, Kind, LABEL_LEN, Offer, Referral, Request, Sealed};
 
 use super::{
-    ASK_MAX, Ask, Discard, Evidence, HostEntry, IN_PROGRESS_MAX, Output, Question, Referred,
-    STANDING_EVERY, Spending, Stage, Standing, TUNNELS_MAX, Target, Tunnel,
+    ASK_MAX, Ask, Discard, Evidence, HostEntry, IN_PROGRESS_MAX, Inquired, Output, Question,
+    Referred, STANDING_EVERY, Spending, Stage, Standing, TUNNELS_MAX, Target, Tunnel,
 };
 use crate::agent::audit::{Step, Why};
 use crate::agent::envelope::{self, Use};
@@ -19,11 +19,12 @@ use crate::time::{Calendar, Duration, Instant};
 
 /// How often an authorization is repeated.
 const REPEATS_MAX: u32 = 8;
-/// How long an offer holds.
-const OFFER_LIVES: u32 = 60;
+/// How long an offer holds, in seconds: what it needs, such as a gateway that runs, may be gone the
+/// next moment, and then a key is spent for nothing.
+const OFFER_LIVES: u32 = 1;
 
 impl Target {
-    /// Host asks for our options.
+    /// Host asks for our options. Our back-end is asked first whether it could build.
     pub(super) fn hear_inquiry(&mut self, from: SocketAddr, sealed: &Sealed, now: Instant) {
         let Some((name, body)) = self.open_from_host(from, sealed, now) else {
             return;
@@ -34,17 +35,63 @@ impl Target {
         if !self.clock.is_near(inquiry.time, now) {
             return self.count(Discard::ClocksApart);
         }
+        let nonce = inquiry.nonce;
         if !self.is_ready {
-            return self.count(Discard::NoLog);
+            return self.offer(name, (from, nonce), Options::default(), now);
         }
-        let room = self
-            .config
-            .hosts
-            .get(&name)
-            .map_or(0, |host| self.room(host));
+        let waits = self.inquired.get(&name).filter(|it| it.until > now);
+        let (number, until) = match waits {
+            // Host repeats itself, or asks anew: the answer to the question serves both.
+            Some(it) => (it.number, it.until),
+            None => (self.next_number, now + ASK_MAX),
+        };
+        if waits.is_none() {
+            self.put(Ask::CanBuild);
+        }
+        let inquired = Inquired {
+            from,
+            nonce,
+            number,
+            until,
+        };
+        self.inquired.insert(name, inquired);
+    }
+
+    /// The question of this number, if it was whether we can build, is answered.
+    pub(super) fn offer_if(&mut self, number: u64, can_build: bool, now: Instant) {
+        let mut all = self.inquired.iter();
+        let Some(name) = all
+            .find(|(_, it)| it.number == number)
+            .map(|(name, _)| *name)
+        else {
+            return;
+        };
+        let Some(it) = self.inquired.remove(&name) else {
+            return;
+        };
+        let options = match can_build && self.is_ready {
+            true => self.config.options,
+            false => Options::default(),
+        };
+        self.offer(name, (it.from, it.nonce), options, now);
+    }
+
+    /// Answers an inquiry. No options: nothing can be built now.
+    fn offer(
+        &mut self,
+        name: AgentName,
+        (from, nonce): (SocketAddr, [u8; LABEL_LEN]),
+        options: Options,
+        now: Instant,
+    ) {
+        let host = self.config.hosts.get(&name);
+        let room = match options == Options::default() {
+            true => 0,
+            false => host.map_or(0, |host| self.room(host)),
+        };
         let body = Offer {
-            nonce: inquiry.nonce,
-            options: self.config.options.number(),
+            nonce,
+            options: options.number(),
             // Where there is none, there may be some at any time.
             lifetime: if room > 0 { OFFER_LIVES } else { 0 },
             room: u16::try_from(room).unwrap_or(u16::MAX),

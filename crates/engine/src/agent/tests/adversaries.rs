@@ -15,7 +15,7 @@ use crate::agent::envelope::{self, Use};
 use crate::agent::host::{Discard, Half, State, WRONG_USERS_MAX};
 use crate::agent::identity::Keys;
 use crate::agent::legacy::Pair;
-use crate::agent::objectives::Options;
+use crate::agent::objectives::{Options, SecurityOption};
 use crate::time::Duration;
 
 /// All clear texts that somebody with this key can get from the wire, and the parts in them.
@@ -381,7 +381,7 @@ fn a_lying_issuer_can_print_another_target_which_only_a_host_of_its_own_serves()
 #[test]
 fn a_refused_request_spends_no_key_later() {
     let mut world = World::new(30);
-    world.options = Options::default();
+    world.options = [SecurityOption::Esp].into_iter().collect();
     world.boot();
     let seat = world.sit(1, |it| it.head.addresses.truncate(1));
     world.run(Duration::from_secs(5));

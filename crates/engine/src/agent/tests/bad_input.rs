@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use wire::agent::{Kind, Message, Request, Verdict};
+use wire::agent::{Fate, Kind, Message, Request, Verdict};
 
 use super::world::*;
 use crate::agent::audit::{Step, Why};
@@ -27,6 +27,22 @@ fn outcome(
     let outcome = world.seats[seat].outcome.expect("it is over");
     let key = world.keys.get(&handle(1));
     let is_valid = key.is_some_and(|it| it.state == State::Valid);
+    // What its user is told of the key is so.
+    let state = key.map(|it| &it.state);
+    match world.seats[seat].client.as_ref().unwrap().fate() {
+        Fate::NotSpent => assert!(matches!(state, Some(State::Valid | State::Revoked))),
+        Fate::Spent => assert!(matches!(
+            state,
+            Some(State::Used { .. } | State::Failed { .. })
+        )),
+        Fate::Unknown => {
+            assert_eq!(
+                outcome,
+                Outcome::Refused(Why::NoAnswer, None),
+                "Host has told it"
+            );
+        }
+    }
     (world, outcome, is_valid)
 }
 
@@ -318,18 +334,22 @@ fn an_agent_without_a_log_begins_nothing_and_keeps_what_it_has() {
     let first = world.sit(1, |_| {});
     world.run(Duration::from_secs(5));
     let unavailable = Some(refused(Why::HostRefused, Verdict::StoreUnavailable));
-    world.target.as_mut().unwrap().set_ready(false);
-    // Target has offered a moment ago: the key is spent, and nothing is built.
+    // Target has offered this very moment: the key is spent, and nothing is built.
     let second = world.sit(2, |_| {});
+    let offers = world.effects[&Node::Target] + 2;
+    while world.effects[&Node::Target] < offers {
+        world.run(Duration::from_millis(1));
+    }
+    world.target.as_mut().unwrap().set_ready(false);
     world.run(Duration::from_secs(70));
     assert_eq!(world.seats[second].outcome, unavailable);
     assert_eq!(world.told(Step::Refused, Why::LogUnavailable), 1);
     assert!(world.keys[&handle(2)].state != State::Valid);
-    // From then on it offers nothing.
+    // From then on it says so before.
     let third = world.sit(3, |_| {});
-    world.run(Duration::from_secs(70));
-    let unreachable = Some(refused(Why::HostRefused, Verdict::TargetUnreachable));
-    assert_eq!(world.seats[third].outcome, unreachable);
+    world.run(Duration::from_secs(5));
+    let not_ready = Some(refused(Why::HostRefused, Verdict::NotReady));
+    assert_eq!(world.seats[third].outcome, not_ready);
     assert!(world.keys[&handle(3)].state == State::Valid);
     world.target.as_mut().unwrap().set_ready(true);
     for host in world.hosts.iter_mut().flatten() {
@@ -352,6 +372,30 @@ fn an_agent_without_a_log_begins_nothing_and_keeps_what_it_has() {
     world.check();
 }
 
+/// Its gateway does not run, say. It is asked at each request.
+#[test]
+fn a_target_that_cannot_build_costs_no_key_and_says_so_at_once() {
+    let mut world = World::new(51);
+    for number in 2..5 {
+        world.issue(number, host::Half::Public(one_time(number).public()));
+    }
+    world.boot();
+    for (number, can_build) in [(1, true), (2, false), (3, true), (4, false)] {
+        world.can_build = can_build;
+        let seat = world.sit(number, |_| {});
+        world.run(Duration::from_secs(5));
+        assert_eq!(world.seats[seat].was_up, can_build, "{number}");
+        if !can_build {
+            let not_ready = Some(refused(Why::HostRefused, Verdict::NotReady));
+            assert_eq!(world.seats[seat].outcome, not_ready);
+            assert!(world.keys[&handle(number)].state == State::Valid);
+        }
+    }
+    assert_eq!(world.told(Step::Refused, Why::NotReady), 2);
+    assert_eq!(world.ends.len(), 2);
+    world.check();
+}
+
 /// The answer says whether a Target that is not there has cost a key.
 #[test]
 fn a_target_that_goes_after_its_offer_costs_a_key_and_client_is_told() {
@@ -366,7 +410,7 @@ fn a_target_that_goes_after_its_offer_costs_a_key_and_client_is_told() {
     assert_eq!((never_there, is_valid), (unreachable, true));
     let (world, gone, is_valid) = outcome(
         |world| {
-            world.crash_at = Some((Node::Target, 2));
+            world.crash_at = Some((Node::Target, 3));
             world.comes_back = false;
         },
         |_| {},
@@ -379,7 +423,7 @@ fn a_target_that_goes_after_its_offer_costs_a_key_and_client_is_told() {
 /// A token's key is destroyed only if Host says that it is used.
 #[test]
 fn a_key_is_spent_when_host_says_so() {
-    let is_spent = |world: &World| world.seats[0].client.as_ref().unwrap().is_key_spent();
+    let is_spent = |world: &World| world.seats[0].client.as_ref().unwrap().fate() == Fate::Spent;
     let (world, _, is_valid) = outcome(|world| world.options = esp_alone(), |_| {});
     assert!(is_valid && !is_spent(&world));
     let (world, ..) = outcome(|world| world.keys.clear(), |_| {});
@@ -391,7 +435,10 @@ fn a_key_is_spent_when_host_says_so() {
     assert!(is_spent(&world));
     let again = world.sit(1, |_| {});
     world.run(Duration::from_secs(5));
-    assert!(world.seats[again].client.as_ref().unwrap().is_key_spent());
+    assert_eq!(
+        world.seats[again].client.as_ref().unwrap().fate(),
+        Fate::Spent
+    );
 }
 
 /// Found by the fuzz target `agent_client`.

@@ -91,7 +91,8 @@ fn a_target_that_is_away_costs_no_key() {
 fn a_target_that_goes_after_its_offer_costs_the_key() {
     let mut world = World::new(11);
     world.boot();
-    world.crash_at = Some((Node::Target, 2));
+    // Its question, its offer, its next question.
+    world.crash_at = Some((Node::Target, 3));
     world.comes_back = false;
     let seat = world.sit(1, |_| {});
     world.run(Duration::from_secs(100));

@@ -46,7 +46,7 @@ fn watch(world: &mut World, seed: u8) {
 fn without_a_crash_two_uses_of_one_key_make_exactly_one_tunnel() {
     for seed in 0..SEEDS {
         let mut world = World::new(seed);
-        (world.loss, world.duplicates, world.jitter_ms) = (60, 60, 900);
+        (world.loss, world.duplicates, world.jitter_ms) = (40, 60, 900);
         world.boot();
         world.sit(1, |_| {});
         world.sit(1, |config| config.head.addresses.reverse());

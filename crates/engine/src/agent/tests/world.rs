@@ -99,6 +99,8 @@ pub(super) struct World {
     pub(super) comes_back: bool,
     pub(super) effects: BTreeMap<Node, u64>,
     pub(super) options: Options,
+    /// What Target's back-end says when it is asked.
+    pub(super) can_build: bool,
     pub(super) accepts_legacy: bool,
     /// Tunnels that Target allows one Host, and all.
     pub(super) places: [usize; 2],
@@ -192,6 +194,7 @@ impl World {
             comes_back: true,
             effects: BTreeMap::new(),
             options: Options::ALL,
+            can_build: true,
             accepts_legacy: false,
             places: [16, 16],
             ahead: [0; 3],
@@ -659,6 +662,8 @@ impl World {
     /// Target's databases, authority and back-end.
     fn back_end(&mut self, ask: Ask) -> Option<Answer> {
         Some(match ask {
+            Ask::CanBuild if self.can_build => Answer::Done,
+            Ask::CanBuild => Answer::Failed,
             Ask::Standing { user, key, .. } => {
                 let enrolled = self.enrolled.as_ref();
                 let is_enrolled =
