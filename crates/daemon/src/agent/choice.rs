@@ -52,7 +52,7 @@ pub(super) async fn open(choice: BackEndChoice, end: End, place: Place) -> anyho
         it.try_out()?;
         Ok(it)
     });
-    tried.context("this machine cannot make its end of a tunnel; the key is not spent")
+    tried.context("this machine cannot make its end of a tunnel")
 }
 
 async fn opened(choice: BackEndChoice, end: End, place: Place) -> anyhow::Result<Backend> {
