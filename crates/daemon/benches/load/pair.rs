@@ -255,6 +255,7 @@ fn config(connection: Connection, pools: Vec<Pool>) -> Config {
     Config {
         connections: vec![Arc::new(connection)],
         pools,
+        radius: None,
         limits,
     }
 }

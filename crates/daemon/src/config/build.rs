@@ -5,6 +5,7 @@ mod auth;
 mod firewall;
 mod mobility;
 mod node_firewall;
+mod radius;
 mod skip;
 
 use std::collections::BTreeMap;
@@ -97,6 +98,7 @@ pub fn build(
         engine: Config {
             connections: Vec::new(),
             pools,
+            radius: None,
             limits: Limits::default(),
         },
         daemon: file.daemon.clone(),
@@ -119,6 +121,7 @@ pub fn build(
         Ok(mobility) => loaded.mobility = mobility,
         Err(fault) => faults.push(fault),
     }
+    faults.extend(builder.radius(&mut loaded, &file).err());
     for (name, table) in &file.connections {
         faults.extend(builder.add(&mut loaded, name, table).err());
     }
@@ -277,6 +280,7 @@ impl Builder<'_> {
                 file::Encap::ThroughNat => Encapsulation::ThroughNat,
             },
             fragments: table.fragmentation,
+            is_eap_only: table.is_eap_only(),
             mobike: table.mobike,
             dpd_delay: (!dpd_delay.is_zero()).then_some(dpd_delay),
             dpd_timeout: table.dpd_timeout.0,

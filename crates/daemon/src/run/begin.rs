@@ -18,6 +18,7 @@ use super::host::Host;
 use super::inbox::Inbox;
 use super::mobility::{self, MobilePart, Opened};
 use super::quota::Quota;
+use super::radius::RadiusSockets;
 use super::readiness::Progress;
 use super::reload::Reloads;
 use super::setup::{
@@ -207,6 +208,7 @@ impl Process {
             entropy,
             peers,
             quota: Quota::new(),
+            radius: RadiusSockets::new(mark),
             unsent: 0,
             is_stopped: false,
             lifts: false,

@@ -255,7 +255,10 @@ pub(super) fn line_limit(event: &Event) -> LineLimit {
         {
             LineLimit::Strangers
         }
-        Event::SessionBegan { .. } | Event::SessionEnded { .. } | Event::Stopped => LineLimit::None,
+        Event::SessionBegan { .. }
+        | Event::SessionEnded { .. }
+        | Event::RadiusServer { .. }
+        | Event::Stopped => LineLimit::None,
         _ => LineLimit::Peer,
     }
 }
@@ -375,6 +378,10 @@ fn log_trouble(event: &Event) {
                  ends the tunnel of the other; give each its own"
             );
         }
+        Event::RadiusServer { address, is_silent } => match is_silent {
+            true => warn!("the RADIUS server {address} does not answer"),
+            false => info!("the RADIUS server {address} answers again"),
+        },
         Event::PathMoved { connection, path } => {
             info!(connection, local = %path.local, remote = %path.remote, "path moved");
         }

@@ -32,6 +32,16 @@ pub struct Examiner {
     pub users: Option<Arc<Users>>,
     /// Certificates by these authorities.
     pub trusted: Option<Arc<TrustStore>>,
+    /// Servers of RADIUS know the peers, and there is nothing else.
+    pub asks_servers: bool,
+}
+
+impl Examiner {
+    /// Whether every method proves the gateway too, by more than a password, so that nothing else
+    /// has to (RFC 5998 §4).
+    pub fn is_safe_alone(&self) -> bool {
+        self.trusted.is_some() && self.users.is_none() && !self.asks_servers
+    }
 }
 
 /// What a gateway itself proves in EAP-TLS: what it proves in IKE.
@@ -300,7 +310,7 @@ impl Server {
 }
 
 /// A stranger's text for the log.
-fn told(name: &[u8]) -> String {
+pub(crate) fn told(name: &[u8]) -> String {
     let text = String::from_utf8_lossy(name);
     let short: String = text.chars().take(MAX_TOLD).collect();
     format!("{short:?}")

@@ -281,7 +281,7 @@ impl Tunnel {
                 Effect::Reply(packet) => facts.reply(packet),
                 Effect::Outbound(change) => facts.outbound(change),
                 Effect::Event(event) => facts.event(event),
-                Effect::Inbound(_) | Effect::IkeKey(..) => {}
+                Effect::Inbound(_) | Effect::IkeKey(..) | Effect::Radius(..) => {}
             }
         }
         if let Some(remote) = too_large {

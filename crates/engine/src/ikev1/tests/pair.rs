@@ -217,6 +217,7 @@ impl Pair {
             responders: Config {
                 connections: responders.into_iter().map(Arc::new).collect(),
                 pools: Vec::new(),
+                radius: None,
                 limits: Limits::default(),
             },
             now: Instant(0),

@@ -8,21 +8,33 @@ use crate::config::Version;
 use crate::eap::{Examiner, Login, LoginMethod, Users};
 use crate::ikev1::tests::pair::{JANUARY_2027, pattern, signatures};
 
-fn users(names: &[&str]) -> RemoteMethod {
+pub(super) fn examiner(names: &[&str]) -> Examiner {
     let mut users = Users::default();
     for name in names {
         users
             .add(name, NtHash::of_password("secret"))
             .expect("a user");
     }
-    RemoteMethod::Eap(Arc::new(Examiner {
+    Examiner {
         users: Some(Arc::new(users)),
-        trusted: None,
-    }))
+        ..Examiner::default()
+    }
+}
+
+fn users(names: &[&str]) -> RemoteMethod {
+    RemoteMethod::Eap(Arc::new(examiner(names)))
 }
 
 fn world(seed: u8) -> World {
-    let mut world = World::new(seed, |connection, is_station| {
+    examined_by(seed, || users(&["alice", "bob"]))
+}
+
+/// The station is the user alice.
+pub(super) fn examined_by(
+    seed: u8,
+    examiner: impl Fn() -> RemoteMethod + Send + Sync + 'static,
+) -> World {
+    let mut world = World::new(seed, move |connection, is_station| {
         speaks(connection, Version::V2);
         let (own, trusted) = signatures("gateway", &["gateway", "mid"]);
         match is_station {
@@ -31,6 +43,7 @@ fn world(seed: u8) -> World {
                 connection.local.method = LocalMethod::Eap(Arc::new(Login {
                     user: "alice".into(),
                     method: LoginMethod::Password(NtHash::of_password("secret")),
+                    server: None,
                 }));
                 connection.remote.identities = vec![pattern("gateway.example")];
                 connection.remote.method = trusted;
@@ -39,7 +52,7 @@ fn world(seed: u8) -> World {
                 connection.local.identity = Identity::parse("gateway.example").unwrap();
                 connection.local.method = own;
                 connection.remote.identities = vec![IdentityPattern::Any];
-                connection.remote.method = users(&["alice", "bob"]);
+                connection.remote.method = examiner();
             }
         }
     });
