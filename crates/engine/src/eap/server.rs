@@ -156,7 +156,7 @@ impl Server {
         }
     }
 
-    /// The user whose password a packet is to prove, if there is one.
+    /// The user whose password a packet is to prove. Names of nobody are told apart too.
     pub fn user_of(&self, packet: &Eap) -> Option<Identity> {
         let is_proof = matches!(self.stage, Stage::Challenge(_));
         let kind = packet.kind().filter(|_| is_proof);
@@ -165,8 +165,10 @@ impl Server {
         else {
             return None;
         };
-        let user = self.users.as_ref()?.find(without_domain(&name));
-        user.map(|(identity, _)| identity.clone())
+        let name = without_domain(&name);
+        let user = self.users.as_ref()?.find(name);
+        let user = user.map(|(identity, _)| identity.clone());
+        Some(user.unwrap_or_else(|| Identity::KeyId(name.to_ascii_lowercase())))
     }
 
     /// Why the peer is refused, if it is reading that.

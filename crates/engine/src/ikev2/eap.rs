@@ -63,6 +63,14 @@ pub(super) enum Backend {
     Relay(Relay),
 }
 
+/// What a peer tries.
+pub(super) enum Tried {
+    /// The password of this user, who may be nobody.
+    User(Peer),
+    /// A server of RADIUS will say.
+    Server,
+}
+
 /// What follows from a packet of the peer.
 pub(super) enum Examined {
     /// A server of RADIUS is asked first.
@@ -138,13 +146,15 @@ impl Examining {
         }
     }
 
-    /// The user whose password a packet is to prove, if there is one.
-    pub(super) fn user_of(&self, packet: &Eap) -> Option<Peer> {
-        let Backend::Own(server) = &self.backend else {
-            return None;
-        };
-        let user = server.user_of(packet)?;
-        Some(Peer::of_user(&self.connection.name, &user))
+    /// Whose password a packet is to prove, if it is to prove one.
+    pub(super) fn tries(&self, packet: &Eap) -> Option<Tried> {
+        match &self.backend {
+            Backend::Own(server) => {
+                let user = server.user_of(packet)?;
+                Some(Tried::User(Peer::of_user(&self.connection.name, &user)))
+            }
+            Backend::Relay(relay) => relay.is_first().then_some(Tried::Server),
+        }
     }
 
     /// Whether the connection accepts who has proven itself.

@@ -85,6 +85,9 @@ impl Node {
             return;
         };
         let path = session.path();
+        if matches!(verdict, Verdict::Reject { .. }) && self.config.limits.has_quotas {
+            self.quotas.was_wrong(path.remote.ip(), now);
+        }
         let mut out = session.ike.outbox();
         let Some(ike) = session.ike.v2_mut() else {
             return;

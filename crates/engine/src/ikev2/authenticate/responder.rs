@@ -9,7 +9,7 @@ use wire::ikev2::{Delete, NotifyType, Payload};
 use super::super::addresses;
 use super::super::auth::{check, check_key, identification, identity_of, prove, prove_key};
 use super::super::configuration;
-use super::super::eap::{Backend, Examined, Examining, begin, examiner};
+use super::super::eap::{Backend, Examined, Examining, Tried, begin, examiner};
 use super::super::established::{Established, Question, Subject};
 use super::super::init::{Answering, Init};
 use super::super::offers::offer_of;
@@ -197,14 +197,28 @@ fn examine(
         let text = "a message of IKE_AUTH without the packet of EAP that is due";
         return refuse(answering, &opened, Fault::Misbehaved(text.into()), at);
     };
-    if let (Some(user), Some(quotas)) = (examining.user_of(packet), checks.quotas)
-        && let Err(excess) = quotas.take_password(&user, at.now)
-    {
-        answering.examining = Some(examining);
-        return Box::new((Some(answering), Fact::Dropped(excess.reason)));
-    }
     let peer = at.path.remote.ip();
+    let mut quotas = checks.quotas;
+    if let Some(quotas) = &mut quotas
+        && let Some(tried) = examining.tries(packet)
+    {
+        let taken = match tried {
+            Tried::User(user) => quotas.take_password(&user, peer, at.now),
+            Tried::Server => quotas.may_try(peer, at.now),
+        };
+        if let Err(excess) = taken {
+            answering.examining = Some(examining);
+            return Box::new((Some(answering), Fact::Dropped(excess.reason)));
+        }
+    }
+    let was_refused = examining.refusal().is_some();
     let examined = examining.on_packet(packet, peer, checks.calendar, at.random);
+    if let Some(quotas) = quotas
+        && !was_refused
+        && examining.refusal().is_some()
+    {
+        quotas.was_wrong(peer, at.now);
+    }
     if let Examined::Asked(question) = examined {
         examining.waiting = Some((opened, at.path));
         answering.examining = Some(examining);

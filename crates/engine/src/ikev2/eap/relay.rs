@@ -45,6 +45,11 @@ impl Relay {
         (relay, asked)
     }
 
+    /// Whether no server has been asked yet.
+    pub(super) fn is_first(&self) -> bool {
+        self.user.is_none()
+    }
+
     /// What a server is asked about a packet of the peer.
     pub(super) fn question(
         &mut self,
