@@ -304,6 +304,7 @@ fn connection(
         start: Start::Responder,
         encapsulation: Encapsulation::Always,
         fragments: true,
+        is_eap_only: false,
         mobike: true,
         dpd_delay: None,
         dpd_timeout: Duration::from_secs(10),

@@ -76,7 +76,7 @@ fn values_have_octets_and_packets_a_limit() {
 
 #[test]
 fn an_eap_packet_of_any_length_is_in_parts() {
-    for len in [1, 252, 253, 254, 1500] {
+    for len in [1_usize, 252, 253, 254, 1500] {
         let eap: Vec<u8> = (0..len).map(|at| at as u8).collect();
         let packet = Packet {
             code: Code::AccessChallenge,

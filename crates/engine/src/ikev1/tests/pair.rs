@@ -104,6 +104,7 @@ impl Setup {
             start: Start::AtOnce,
             encapsulation: Encapsulation::ThroughNat,
             fragments: true,
+            is_eap_only: false,
             mobike: true,
             dpd_delay: None,
             dpd_timeout: Duration::from_secs(30),
