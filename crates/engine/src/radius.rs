@@ -37,12 +37,12 @@ pub const PORT: u16 = 1812;
 pub const MAX_SERVERS: usize = 8;
 /// How long a server has to answer, after each time that a request is sent.
 const TRIES: [Duration; 3] = [
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-    Duration::from_secs(3),
+    Duration::from_millis(1_000),
+    Duration::from_millis(1_500),
+    Duration::from_millis(2_500),
 ];
 /// How long all servers together have. The peer has little more time itself.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(15);
 /// How long a silent server is passed over before one question tries it again.
 pub const DEAD_TIME: Duration = Duration::from_secs(60);
 /// Octets of an EAP packet that fit into a request with everything else.

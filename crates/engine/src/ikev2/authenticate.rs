@@ -140,7 +140,12 @@ impl Authenticating {
     }
 
     fn ask(&mut self, chain: &[Payload], at: &mut At<'_>) {
-        let patience = Some(PATIENCE_WITHIN);
+        // A gateway that examines us may have to ask a server that is slow.
+        let patience = match self.until {
+            Some(_) => EXAMINATION,
+            None => PATIENCE_WITHIN,
+        };
+        let patience = Some(patience);
         let exchange = Exchange::IkeAuth;
         self.sa.ask(exchange, chain, Awaited::Auth, patience, at);
     }

@@ -360,9 +360,9 @@ fn a_request_is_repeated_as_it_was_then_the_next_server_is_asked() {
     let mut bed = Bed::new(&[ONE, TWO]);
     bed.ask(1, None);
     let first = bed.sent();
-    for seconds in [1, 3] {
+    for ms in [1_000, 2_500] {
         bed.wait();
-        assert_eq!(bed.now.0, seconds * 1_000_000_000);
+        assert_eq!(bed.now.0, ms * 1_000_000);
         assert_eq!(bed.sent(), first);
     }
     bed.wait();
@@ -398,7 +398,7 @@ fn a_question_fails_in_bounded_time_if_nobody_answers() {
         bed.ask(1, None);
         let sent = bed.wait_out();
         assert!(bed.now <= Instant(0) + PATIENCE);
-        for address in &four[..servers] {
+        for address in &four[..servers.min(3)] {
             assert!(sent.iter().any(|to| to == address), "{address}");
         }
         let Verdict::Failed(why) = bed.verdict() else {
