@@ -351,16 +351,18 @@ def test_a_password_alone_is_refused_by_the_configuration(
 ) -> None:
     gateway, other = alone(keys)
     host = bed.network.ms
-    for connection, words in [
-        (other, ('auth = "eap-tls", certs', 'auth = "eap-mschapv2", secret = "x", eap_id = "a", certs')),
-        (gateway, ('remote = { auth = "eap-tls"', 'remote = { users = "users", auth = "eap"')),
-    ]:
+    password = 'auth = "eap-mschapv2", secret = "x", eap_id = "a", certs'
+    changes = [
+        (other, 'auth = "eap-tls", certs', password),
+        (gateway, 'remote = { auth = "eap-tls"', 'remote = { users = "users", auth = "eap"'),
+    ]
+    for connection, words, others in changes:
         file = write_files(host, connection)
         add_user(file.parent / "users", USER, PASSWORD)
         assert order(host, "check", str(file)).code == 0
         text = file.read_text()
-        assert words[0] in text
-        file.write_text(text.replace(*words, 1))
+        assert words in text
+        file.write_text(text.replace(words, others, 1))
         refused = order(host, "check", str(file))
         assert refused.code != 0
         assert "proves itself by a certificate" in refused.stderr

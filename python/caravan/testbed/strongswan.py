@@ -276,7 +276,8 @@ def _end(connection: Connection, *, is_local: bool) -> dict[str, Any]:
         return {"auth": "psk"} | named
     is_client = is_local == bool(connection.remote_addrs)
     if isinstance(auth, Eap) and auth.is_alone and not is_client:
-        return {"auth": "eap-tls"} | certificate | named
+        # Its check of the authority looks at certificates in IKE alone.
+        return {"auth": "eap-tls"} | (certificate if is_local else {}) | named
     if isinstance(auth, PublicKey) or not is_client:
         return {"auth": "pubkey"} | certificate | named
     kind = {"auth": f"eap-{auth.method}"}

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::task::{Context, Poll};
 
 use engine::radius::Servers;
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 use tokio::io::ReadBuf;
 use tokio::net::UdpSocket;
 use wire::radius::MAX_LEN;
@@ -38,12 +38,11 @@ impl RadiusSockets {
 
     /// Sends a datagram. The client repeats what is lost.
     pub(super) fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> io::Result<()> {
-        let socket = self.socket(to)?;
-        let sent = match socket.try_send(datagram) {
+        // A fresh socket can send before the runtime knows that.
+        let socket = SockRef::from(self.socket(to)?);
+        let sent = match socket.send(datagram) {
             // It reports what came of the datagram before, and sends nothing.
-            Err(fault) if fault.kind() == io::ErrorKind::ConnectionRefused => {
-                socket.try_send(datagram)
-            }
+            Err(fault) if fault.kind() == io::ErrorKind::ConnectionRefused => socket.send(datagram),
             sent => sent,
         };
         sent.map(drop)
