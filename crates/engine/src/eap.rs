@@ -7,7 +7,8 @@
 //! packets and [`MAX_OCTETS`] octets at most; its time is that of the half-open session.
 //!
 //! The methods are MSCHAPv2 (`mschapv2`) and TLS (`tls`). Both export a key, which both ends
-//! prove in AUTH. With servers of RADIUS ([`crate::radius`]) the methods are theirs. Left out: methods without a key, such as MD5-Challenge, and expanded types.
+//! prove in AUTH. With servers of RADIUS ([`crate::radius`]) the methods are theirs. Left out:
+//! methods without a key, such as MD5-Challenge, and expanded types.
 
 mod mschapv2;
 mod server;

@@ -177,12 +177,7 @@ impl Quotas {
 
     /// Whether a password of this user may be tried once more from this address; if so, charges the
     /// user. Nobody has proven to be the user yet, and there may be no such user.
-    pub fn take_password(
-        &mut self,
-        user: &Peer,
-        from: IpAddr,
-        now: Instant,
-    ) -> Result<(), Excess> {
+    pub fn take_password(&mut self, user: &Peer, from: IpAddr, now: Instant) -> Result<(), Excess> {
         self.may_try(from, now)?;
         self.take(user, What::Password, (PASSWORDS, PASSWORDS), now)
     }

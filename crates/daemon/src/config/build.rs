@@ -269,11 +269,7 @@ impl Builder<'_> {
             },
             pools: self.pool_indices(&key("pools"), pools, &table.pools)?,
             is_legacy: table.legacy,
-            start: match (is_station, table.start) {
-                (false, _) => engine::config::Start::Responder,
-                (true, file::Start::AtOnce) => engine::config::Start::AtOnce,
-                (true, file::Start::OnTraffic) => engine::config::Start::OnTraffic,
-            },
+            start: start_of(is_station, table.start),
             encapsulation: match table.encap {
                 file::Encap::Auto => Encapsulation::Auto,
                 file::Encap::Always => Encapsulation::Always,
@@ -552,6 +548,15 @@ impl Builder<'_> {
             key: key.to_owned(),
             text: text.to_owned(),
         }
+    }
+}
+
+/// When a client starts. A gateway waits.
+fn start_of(is_station: bool, start: file::Start) -> engine::config::Start {
+    match (is_station, start) {
+        (false, _) => engine::config::Start::Responder,
+        (true, file::Start::AtOnce) => engine::config::Start::AtOnce,
+        (true, file::Start::OnTraffic) => engine::config::Start::OnTraffic,
     }
 }
 

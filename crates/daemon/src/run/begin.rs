@@ -172,8 +172,7 @@ impl Process {
             clock,
         };
         let (planes, news) = Planes::start(parts)?;
-        let config = engine_config(&loaded);
-        let node = Node::new(config, &seed);
+        let node = Node::new(engine_config(&loaded), &seed);
         let started = (&seed, clock.now());
         let mark = loaded.daemon.fwmark;
         let part = |it| MobilePart::start((it, mark, tun.name()), mobile, &counts, started);

@@ -127,11 +127,10 @@ mod tests {
         drop(gone);
         let mut sockets = RadiusSockets::new(0);
         for _ in 0..4 {
-            sockets.send(to, b"question").expect("sent, or refused later");
-            let heard = tokio::time::timeout(
-                core::time::Duration::from_millis(20),
-                sockets.hear(),
-            );
+            sockets
+                .send(to, b"question")
+                .expect("sent, or refused later");
+            let heard = tokio::time::timeout(core::time::Duration::from_millis(20), sockets.hear());
             assert!(heard.await.is_err());
         }
     }

@@ -1,6 +1,7 @@
 //! Reports of the process: events in the log, and the answer to `status`.
 
 use std::mem::take;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use engine::counters::DropReason;
@@ -341,6 +342,14 @@ pub(super) fn log(event: &Event) {
     }
 }
 
+/// Logs a change of a RADIUS server.
+fn log_server(address: SocketAddr, is_silent: bool) {
+    match is_silent {
+        true => warn!("the RADIUS server {address} does not answer"),
+        false => info!("the RADIUS server {address} answers again"),
+    }
+}
+
 /// Logs ends, refusals and moves.
 fn log_trouble(event: &Event) {
     match event {
@@ -378,10 +387,7 @@ fn log_trouble(event: &Event) {
                  ends the tunnel of the other; give each its own"
             );
         }
-        Event::RadiusServer { address, is_silent } => match is_silent {
-            true => warn!("the RADIUS server {address} does not answer"),
-            false => info!("the RADIUS server {address} answers again"),
-        },
+        Event::RadiusServer { address, is_silent } => log_server(*address, *is_silent),
         Event::PathMoved { connection, path } => {
             info!(connection, local = %path.local, remote = %path.remote, "path moved");
         }

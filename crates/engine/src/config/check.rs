@@ -162,8 +162,8 @@ impl Connection {
         }
         if examines && self.begins() {
             found.error(
-                "a gateway proves itself by a certificate: EAP is for us, local auth = \"eap\"; with \
-                 \"eap-tls\" at both ends the gateway does that within TLS alone"
+                "a gateway proves itself by a certificate: EAP is for us, local auth = \"eap\"; \
+                 with \"eap-tls\" at both ends the gateway does that within TLS alone"
                     .into(),
             );
         }

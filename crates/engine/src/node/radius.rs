@@ -61,7 +61,8 @@ impl Node {
     /// Sends what is due, and tells sessions what was answered.
     fn drain_radius(&mut self, now: Instant) {
         while let Some((address, is_silent)) = self.radius.client.change() {
-            self.outputs.tell(Event::RadiusServer { address, is_silent });
+            self.outputs
+                .tell(Event::RadiusServer { address, is_silent });
         }
         while let Some((to, datagram)) = self.radius.client.datagram() {
             self.outputs.push(Output::Radius(to, datagram));

@@ -90,8 +90,8 @@ pub(super) fn check(
     blank[place.clone()].fill(0);
     let mac = Hash::Md5.hmac(&secret.0, &[&blank]);
     let whole = Hash::Md5.digest(&[head, asked, tail, &secret.0]);
-    let is_genuine = is_equal(mac.as_ref(), &octets[place])
-        && is_equal(whole.as_ref(), &packet.authenticator);
+    let is_genuine =
+        is_equal(mac.as_ref(), &octets[place]) && is_equal(whole.as_ref(), &packet.authenticator);
     is_genuine.then_some(()).ok_or(DropReason::RadiusForged)
 }
 

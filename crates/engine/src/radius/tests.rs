@@ -253,7 +253,10 @@ fn an_accept_brings_key_name_and_time() {
             .with_key(&octets, &key);
         bed.hear(to, &reply.to(&octets));
         let Verdict::Accept {
-            user, key: found, lasts, ..
+            user,
+            key: found,
+            lasts,
+            ..
         } = bed.verdict()
         else {
             panic!("no accept");
@@ -317,7 +320,10 @@ fn a_response_without_a_message_authenticator_is_dropped() {
     assert_eq!(bed.drops.of(DropReason::RadiusMalformed), 1);
     assert!(bed.client.verdict().is_none());
     bed.hear(to, &reply.to(&octets));
-    assert!(matches!(bed.verdict(), Verdict::Accept { key: Some(_), .. }));
+    assert!(matches!(
+        bed.verdict(),
+        Verdict::Accept { key: Some(_), .. }
+    ));
 }
 
 #[test]
@@ -330,7 +336,12 @@ fn a_response_by_another_secret_or_changed_anywhere_is_dropped() {
     bed.hear(to, &other.to(&octets));
     assert_eq!(bed.drops.of(DropReason::RadiusForged), 1);
     let genuine = challenge().to(&octets);
-    let total = |bed: &Bed| DropReason::ALL.map(|it| bed.drops.of(it)).iter().sum::<u64>();
+    let total = |bed: &Bed| {
+        DropReason::ALL
+            .map(|it| bed.drops.of(it))
+            .iter()
+            .sum::<u64>()
+    };
     for at in 0..genuine.len() {
         let mut changed = genuine.clone();
         changed[at] ^= 0x40;
@@ -516,7 +527,8 @@ fn the_response_authenticators_of_the_document() {
 /// The Message-Authenticator of a request (RFC 5997 §6.1).
 #[test]
 fn the_message_authenticator_of_a_document() {
-    let request = hex("0cda00268a54f4686fb394c52866e302185d062350125a665e2e1e8411f3e243822097c84fa3");
+    let request =
+        hex("0cda00268a54f4686fb394c52866e302185d062350125a665e2e1e8411f3e243822097c84fa3");
     let mut blank = request.clone();
     blank[22..].fill(0);
     let mac = Hash::Md5.hmac(b"xyzzy5461", &[&blank]);
@@ -527,9 +539,7 @@ fn the_message_authenticator_of_a_document() {
 #[test]
 fn the_key_of_another_implementation_is_read() {
     let asked = hex("678ae6ed696e1bd10ae2fea105d46a56").try_into().unwrap();
-    let value = hex(
-        "8036f4abbe2117fb3e4a7874dce91c5b04498ec7720f168688562dbc88e21cab6271",
-    );
+    let value = hex("8036f4abbe2117fb3e4a7874dce91c5b04498ec7720f168688562dbc88e21cab6271");
     let secret = Secret(b"hogehogefugafuga".to_vec());
     let clear = packet::decrypt(&value, &asked, &secret).expect("a key");
     assert_eq!(*clear, hex("fc6ea418373d8e90c136fae3735e37d1"));

@@ -112,7 +112,11 @@ const SERVERS: &str = "[radius]\nservers = [\"10.1.0.5\", \"fd00::5\"]\nsecret_f
 fn servers_of_radius_are_addresses_and_their_secret_is_private() {
     let loaded = radius(PSK, SERVERS, 0o600).expect("a configuration");
     let servers = loaded.engine.radius.expect("servers");
-    let found: Vec<String> = servers.all.iter().map(|it| it.address.to_string()).collect();
+    let found: Vec<String> = servers
+        .all
+        .iter()
+        .map(|it| it.address.to_string())
+        .collect();
     assert_eq!(found, ["10.1.0.5:1812", "[fd00::5]:1812"]);
     assert_eq!(servers.all[0].secret.0, b"0123456789abcdef0123456789abcdef");
     assert_eq!(servers.nas_identifier, "caravan");
@@ -122,13 +126,33 @@ fn servers_of_radius_are_addresses_and_their_secret_is_private() {
     assert!(loaded.warnings.iter().any(idle));
     for (table, mode, wanted) in [
         (SERVERS.to_owned(), 0o640, "chmod 600"),
-        (SERVERS.replace("10.1.0.5", "radius.example"), 0o600, "names are not resolved"),
+        (
+            SERVERS.replace("10.1.0.5", "radius.example"),
+            0o600,
+            "names are not resolved",
+        ),
         (SERVERS.replace("10.1.0.5", "fd00::5"), 0o600, "named twice"),
-        (SERVERS.replace("\"10.1.0.5\", \"fd00::5\"", ""), 0o600, "name 1 to 8 servers"),
-        (SERVERS.replace("\"secret\"", "\"none\""), 0o600, "cannot read"),
+        (
+            SERVERS.replace("\"10.1.0.5\", \"fd00::5\"", ""),
+            0o600,
+            "name 1 to 8 servers",
+        ),
+        (
+            SERVERS.replace("\"secret\"", "\"none\""),
+            0o600,
+            "cannot read",
+        ),
         (format!("{SERVERS}nas_id = \"\"\n"), 0o600, "radius.nas_id"),
-        ("[radius]\nservers = [\"10.1.0.5\"]\n".to_owned(), 0o600, "'secret_file' is missing"),
-        (format!("{SERVERS}secret = \"s\"\n"), 0o600, "unknown key 'secret'"),
+        (
+            "[radius]\nservers = [\"10.1.0.5\"]\n".to_owned(),
+            0o600,
+            "'secret_file' is missing",
+        ),
+        (
+            format!("{SERVERS}secret = \"s\"\n"),
+            0o600,
+            "unknown key 'secret'",
+        ),
     ] {
         let said = radius(PSK, &table, mode).err().expect("refused");
         assert!(said.contains(wanted), "{said}\nwanted {wanted}");
@@ -142,5 +166,8 @@ fn a_gateway_that_asks_servers_names_them_and_has_a_certificate() {
     assert!(said.contains("add the table with servers"), "{said}");
     // It has a pre-shared key here.
     let said = radius(asks, SERVERS, 0o600).err().expect("refused");
-    assert!(said.contains("only to a gateway with a certificate"), "{said}");
+    assert!(
+        said.contains("only to a gateway with a certificate"),
+        "{said}"
+    );
 }

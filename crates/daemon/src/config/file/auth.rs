@@ -14,9 +14,9 @@ use super::super::values::SecretText;
 pub struct AuthTable {
     /// Proof of identity: a certificate ("pubkey"), a pre-shared key ("psk"), or with IKEv2 a
     /// method of EAP, after the gateway has proven itself by its certificate. "eap-mschapv2": a
-    /// user's password. "eap-tls": a certificate within TLS; if both ends have it, the gateway proves
-    /// itself within TLS alone. `remote` only: "eap", a password or a certificate, and "eap-radius",
-    /// what the servers of `[radius]` decide.
+    /// user's password. "eap-tls": a certificate within TLS; if both ends have it, the gateway
+    /// proves itself within TLS alone. `remote` only: "eap", a password or a certificate, and
+    /// "eap-radius", what the servers of `[radius]` decide.
     pub auth: Auth,
     /// Certificate files. `local`: ours, then intermediates. `remote`: the peers' own certificates;
     /// then only these are accepted, whatever `cacerts` says.

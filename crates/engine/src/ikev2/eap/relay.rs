@@ -108,9 +108,7 @@ impl Examining {
                 let user = user.or_else(|| relay.user.take()).unwrap_or_default();
                 match self.accept(&user, key, lasts.map(|it| now + it)) {
                     Ok(()) => Examined::Next(Payload::Eap(eap)),
-                    Err(fault) => {
-                        Examined::Failed(Payload::Eap(Eap::verdict(false, id)), fault)
-                    }
+                    Err(fault) => Examined::Failed(Payload::Eap(Eap::verdict(false, id)), fault),
                 }
             }
             Verdict::Reject { eap, server } => {
@@ -172,16 +170,17 @@ mod tests {
 
     #[test]
     fn a_packet_that_radius_cannot_carry_is_refused() {
-        let of = |code, kind, len: usize| {
-            move |id| Eap::of_kind(code, id, kind, &vec![b'a'; len])
-        };
+        let of = |code, kind, len: usize| move |id| Eap::of_kind(code, id, kind, &vec![b'a'; len]);
         let response = EapCode::Response;
         for (packet, why) in [
             (of(response, EapKind::Identity, 0), "no name"),
             (of(response, EapKind::Identity, 254), "no name"),
             (of(response, EapKind::Tls, 10), "another type"),
             (of(response, EapKind::Identity, 4_000), "does not fit"),
-            (of(EapCode::Request, EapKind::Identity, 5), "does not answer"),
+            (
+                of(EapCode::Request, EapKind::Identity, 5),
+                "does not answer",
+            ),
         ] {
             let told = refusal(packet);
             assert!(told.contains(why), "{told}");

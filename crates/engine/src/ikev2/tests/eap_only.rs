@@ -109,7 +109,10 @@ fn a_password_is_never_proven_to_a_gateway_that_has_not_proven_itself() {
     world.assert_over();
     assert!(!names(&world, Who::Station).contains(&"auth 1: EAP"));
     let why = fault(&mut world, Who::Station);
-    assert!(why.contains("does not prove itself before it asks"), "{why}");
+    assert!(
+        why.contains("does not prove itself before it asks"),
+        "{why}"
+    );
 }
 
 #[test]

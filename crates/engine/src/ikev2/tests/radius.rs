@@ -268,4 +268,3 @@ fn the_servers_time_ends_the_session() {
     let session = world.gateway.session.as_ref().unwrap();
     assert!((80..=90).contains(&session.lifetime_s()));
 }
-

@@ -81,8 +81,7 @@ impl Radius {
                 Reply::of(Code::AccessChallenge, &eap).with(Kind::State, &[number as u8])
             }
             Asked::Proven(_, eap, key) => {
-                let mut reply =
-                    Reply::of(Code::AccessAccept, &eap).with_key(request, &key.0);
+                let mut reply = Reply::of(Code::AccessAccept, &eap).with_key(request, &key.0);
                 if let Some(seconds) = self.session_timeout {
                     reply = reply.with(Kind::SessionTimeout, &seconds.to_be_bytes());
                 }
@@ -179,7 +178,10 @@ fn another_server_takes_over_and_the_first_one_is_used_again_once_it_answers() {
     assert_eq!(silences(&world, true), 1);
     let status = world.ends[1].node.status(world.now).radius;
     assert!(status[0].is_silent && !status[1].is_silent);
-    assert_eq!((status[0].counts.requests, status[0].counts.repeats), (1, 2));
+    assert_eq!(
+        (status[0].counts.requests, status[0].counts.repeats),
+        (1, 2)
+    );
     assert_eq!(status[1].counts.accepts, 1);
     radius.dead.clear();
     radius.run(&mut world, Duration::from_secs(90));
@@ -228,7 +230,9 @@ fn the_servers_time_ends_the_tunnel_and_the_station_authenticates_again() {
     let mut radius = Radius::new();
     radius.session_timeout = Some(100);
     radius.run(&mut world, Duration::from_secs(350));
-    let accepts = world.ends[1].node.status(world.now).radius[0].counts.accepts;
+    let accepts = world.ends[1].node.status(world.now).radius[0]
+        .counts
+        .accepts;
     assert!((3..=5).contains(&accepts), "{accepts}");
     radius.run(&mut world, Duration::from_secs(10));
     world.assert_up();
