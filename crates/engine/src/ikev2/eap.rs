@@ -368,8 +368,8 @@ impl LoggingIn {
         }
     }
 
-    /// Whether a certificate that TLS has checked names a gateway that we accept, or the server that
-    /// we are to find behind it.
+    /// Whether a certificate that TLS has checked names a gateway that we accept, or the server
+    /// that we are to find behind it.
     fn is_gateways(&self, chain: &[Vec<u8>]) -> bool {
         let leaf = chain.first().map(|der| Certificate::from_der(der));
         let Some(Ok(leaf)) = leaf else {

@@ -200,12 +200,14 @@ fn a_station_hears_in_bounded_time_that_no_server_answers() {
     let mut world = world(203, &[ONE, TWO]);
     let mut radius = Radius::new();
     radius.dead = vec![ONE, TWO];
-    radius.run(&mut world, Duration::from_secs(12));
+    while world.ends[0].failure().is_none() {
+        radius.run(&mut world, Duration::from_millis(100));
+        assert!(world.now < Instant(0) + Duration::from_secs(11));
+    }
     let why = world.ends[1].failure().expect("a failure");
     assert!(why.starts_with("no RADIUS server answers"), "{why}");
     let why = world.ends[0].failure().expect("a failure");
     assert!(why.contains("the gateway refuses the user"), "{why}");
-    assert_eq!(world.ends[1].node.status(world.now).half_open, 0);
     // It tries again by itself, and comes up.
     radius.dead.clear();
     radius.run(&mut world, Duration::from_secs(60));
