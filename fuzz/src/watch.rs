@@ -145,7 +145,11 @@ impl Watched {
                     answer.installs += usize::from(self.installed.outbound(change));
                 }
                 Effect::Event(event) => self.note(&event, &mut answer),
-                Effect::IkeKey(..) | Effect::Sealed(..) | Effect::Reply(_) | Effect::Opened(_) => {}
+                Effect::IkeKey(..)
+                | Effect::Radius(..)
+                | Effect::Sealed(..)
+                | Effect::Reply(_)
+                | Effect::Opened(_) => {}
             }
         }
         assert!(self.held() <= fragments::MAX_HELD);

@@ -73,6 +73,7 @@ fn hostile_gateway(first: u8, octets: &[u8]) {
     let login = Login {
         user: "alice".into(),
         method,
+        server: None,
     };
     let trusted = Arc::clone(&pki().trust);
     let mut station = Station::new(Arc::new(login), trusted, CALENDAR.0);
@@ -102,6 +103,7 @@ fn hostile_station(first: u8, octets: &[u8]) {
     let examiner = Examiner {
         users: Some(Arc::new(users)),
         trusted: (first % 4 == 1).then(|| Arc::clone(&pki().trust)),
+        asks_servers: false,
     };
     let own = Own {
         key: &pki().gateway.0,

@@ -1,7 +1,8 @@
 """The pages of `docs/vpn-*.md` as steps: what a reader does from the top to the bottom.
 
 A block ```` ```sh HOST ```` is run there and must succeed, or not, where `fails` follows; with
-`runs` it is left running, and ends what an earlier one has left there. ```` ```toml HOST FILE ````
+`runs` it is left running, and ends what an earlier one has left there; with `serves` it is another
+program that is left running once it says that it is ready. ```` ```toml HOST FILE ````
 is written to that file, or with `adds` added to it. Blocks without a host are not run.
 """
 
@@ -104,6 +105,10 @@ def obey(host: Host, block: Block, folder: Path, running: dict[str, Process]) ->
         process = host.popen(argv, environment(host))
         process.wait_for(lambda: order(host, "status").code == 0, block.text, READY_S)
         running[host.role] = process
+        return
+    if how == ("serves",):
+        server = host.popen(argv, environment(host))
+        server.wait_for(lambda: "Ready to process" in server.stdout(), block.text, READY_S)
         return
     done = host.run(argv, 120, environment(host), check=False)
     assert (done.code == 0) is (how != ("fails",)), f"{block.text}\n{done.stdout}\n{done.stderr}"

@@ -14,6 +14,7 @@ mod keys;
 mod loaded;
 pub mod mobility;
 mod parts;
+pub mod radius;
 mod read;
 pub mod skip;
 pub mod values;

@@ -17,6 +17,7 @@ mod keeper;
 mod mobility;
 mod outputs;
 mod quota;
+mod radius;
 mod readiness;
 mod reload;
 mod report;
@@ -61,6 +62,7 @@ use keeper::KeeperEvent;
 pub use mobility::surroundings::misplaced;
 use mobility::{Input as MobileInput, MobilePart};
 use quota::Quota;
+use radius::RadiusSockets;
 use readiness::Progress;
 use reload::Reloads;
 pub use reload::{check_daemon, check_mobility};
@@ -147,6 +149,7 @@ struct Process {
     came: BTreeMap<String, SocketAddr>,
     /// The limit on log lines that strangers cause.
     quota: Quota,
+    radius: RadiusSockets,
     /// Messages that the kernel refused to send.
     unsent: u64,
     is_stopped: bool,
@@ -176,6 +179,9 @@ impl Process {
                 news = self.inbox.next(self.host.misses_routes()) => {
                     let Some(news) = news else { anyhow::bail!("the packet threads are gone") };
                     self.on_news(news).await?;
+                }
+                (from, datagram) = self.radius.hear() => {
+                    self.input(Input::Radius(from, &datagram)).await?;
                 }
                 Some(asked) = self.asked.recv() => self.on_call(asked).await?,
                 // Which addresses lead to each peer, and from which do our own programs speak?

@@ -23,6 +23,9 @@ pub struct StatusReport {
     pub connections: Vec<ConnectionStatus>,
     /// Address pools.
     pub pools: Vec<PoolStatus>,
+    /// Servers of RADIUS, the preferred ones first.
+    #[serde(default)]
+    pub radius: Vec<RadiusStatus>,
     /// Exchanges of phase 1 in progress.
     pub half_open: u64,
     /// The count of every reason to drop a packet or message, including zeros.
@@ -256,6 +259,29 @@ pub struct PoolStatus {
     pub lent: u64,
     /// Addresses in total, as text: an IPv6 pool can exceed a JSON number.
     pub size: String,
+}
+
+/// A server of RADIUS.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RadiusStatus {
+    /// Where it is.
+    pub address: SocketAddr,
+    /// "answers", "silent" if it has not answered the last time, or "unasked".
+    pub state: String,
+    /// Requests to it.
+    pub requests: u64,
+    /// How often one of them was repeated.
+    pub repeats: u64,
+    /// Requests that it did not answer.
+    pub unanswered: u64,
+    /// Its questions to peers.
+    pub challenges: u64,
+    /// Peers that it accepted.
+    pub accepts: u64,
+    /// Peers that it refused.
+    pub rejects: u64,
+    /// Datagrams from its address that were dropped.
+    pub drops: u64,
 }
 
 /// A kind of cryptographic operation.

@@ -9,6 +9,7 @@ use crypto::sign::PrivateKey;
 
 use crate::eap::{Examiner, Login, LoginMethod, Users};
 use crate::identity::{Credential, Identity};
+use crate::radius::Servers;
 use crate::sa::{Mode, Path, Protocol, Secret};
 use crate::selector::TrafficSelector;
 use crate::site::is_unicast;
@@ -28,6 +29,8 @@ pub struct Config {
     pub connections: Vec<Arc<Connection>>,
     /// Inner addresses to lend.
     pub pools: Vec<Pool>,
+    /// Servers of RADIUS, for connections that ask them.
+    pub radius: Option<Arc<Servers>>,
     /// Limits.
     pub limits: Limits,
 }
@@ -70,6 +73,8 @@ pub struct Connection {
     pub encapsulation: Encapsulation,
     /// IKE fragments: sent if the peer announces that it supports them.
     pub fragments: bool,
+    /// IKEv2: the gateway proves itself within EAP alone, if its client wants that (RFC 5998).
+    pub is_eap_only: bool,
     /// IKEv2: addresses may change under a session (RFC 4555), if the peer announces that it
     /// supports it.
     pub mobike: bool,
@@ -389,6 +394,7 @@ impl Connection {
             start: Start::Responder,
             encapsulation: Encapsulation::Auto,
             fragments: true,
+            is_eap_only: false,
             mobike: true,
             dpd_delay: Some(Self::dpd_delay_of(false)),
             dpd_timeout: DPD_TIMEOUT,

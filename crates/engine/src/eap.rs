@@ -7,7 +7,8 @@
 //! packets and [`MAX_OCTETS`] octets at most; its time is that of the half-open session.
 //!
 //! The methods are MSCHAPv2 (`mschapv2`) and TLS (`tls`). Both export a key, which both ends
-//! prove in AUTH. Left out: methods without a key, such as MD5-Challenge, and expanded types.
+//! prove in AUTH. With servers of RADIUS ([`crate::radius`]) the methods are theirs. Left out:
+//! methods without a key, such as MD5-Challenge, and expanded types.
 
 mod mschapv2;
 mod server;
@@ -17,8 +18,10 @@ mod tests;
 mod tls;
 mod users;
 
+pub(crate) use server::told;
 pub use server::{Asked, Examiner, Own, Server, Subject};
 pub use station::{Login, LoginMethod, Station, Told};
+pub(crate) use users::user_of_server;
 pub use users::{MAX_USER_LEN, NotAUser, Users};
 
 /// Packets that one end takes in one exchange.
@@ -27,13 +30,13 @@ pub const MAX_PACKETS: usize = 64;
 pub const MAX_OCTETS: usize = 64 << 10;
 
 /// What one exchange may still cost.
-struct Budget {
+pub(crate) struct Budget {
     packets: usize,
     octets: usize,
 }
 
 impl Budget {
-    const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             packets: MAX_PACKETS,
             octets: MAX_OCTETS,
@@ -41,7 +44,7 @@ impl Budget {
     }
 
     /// Takes a packet into account. Returns whether there was room for it.
-    fn take(&mut self, octets: usize) -> bool {
+    pub(crate) fn take(&mut self, octets: usize) -> bool {
         let packets = self.packets.checked_sub(1);
         let octets = self.octets.checked_sub(octets);
         let (Some(packets), Some(octets)) = (packets, octets) else {

@@ -16,7 +16,7 @@ pub mod pair;
 
 use core::ops::Range;
 use std::collections::VecDeque;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crypto::rand::Seed;
 
@@ -84,6 +84,8 @@ pub enum Effect<'a> {
     Event(Event),
     /// Keys of an IKE SA, as in [`Output::IkeKeys`].
     IkeKeys(Spis, MessageKeys),
+    /// A datagram for a server of RADIUS.
+    Radius(SocketAddr, Vec<u8>),
 }
 
 enum Change {
@@ -248,6 +250,9 @@ impl Endpoint {
                 Output::Outbound(change) => {
                     self.change = Some(Change::Outbound(change));
                     return Some(Step::Changes);
+                }
+                Output::Radius(to, datagram) => {
+                    return Some(Step::Done(Effect::Radius(to, datagram)));
                 }
                 Output::WantsReport => {
                     self.wants_report = true;

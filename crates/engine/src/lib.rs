@@ -24,6 +24,7 @@ pub mod mip4;
 pub mod node;
 pub mod plane;
 pub mod quotas;
+pub mod radius;
 pub mod replay;
 pub mod sa;
 pub mod selector;

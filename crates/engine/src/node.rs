@@ -25,6 +25,7 @@ mod mobike;
 mod outputs;
 mod proof;
 mod quota;
+mod radius;
 mod reminders;
 mod revocation;
 mod roaming;
@@ -43,7 +44,7 @@ mod versions;
 mod ways;
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use crypto::rand::{Seed, Stream};
@@ -118,6 +119,8 @@ pub enum Input<'a> {
     Entropy(&'a [u8; 32]),
     /// Calendar time, from time to time and before certificates are checked.
     Calendar(Calendar),
+    /// A datagram of a server of RADIUS, from the address that is configured.
+    Radius(SocketAddr, &'a [u8]),
 }
 
 /// A command of the user.
@@ -159,6 +162,8 @@ pub enum Output {
     Event(Event, Cause),
     /// The keys of a new IKE SA's messages, for decrypting a capture.
     IkeKeys(Spis, MessageKeys),
+    /// Send a datagram to a server of RADIUS. Its answer is an [`Input::Radius`].
+    Radius(SocketAddr, Vec<u8>),
     /// Answer with [`Input::Report`].
     WantsReport,
     /// Answer with [`Input::Ways`]: a station starts, and the way to its peer is unknown.
@@ -198,6 +203,7 @@ pub struct Node {
     cookies: Cookies,
     reminders: Reminders,
     quotas: Quotas,
+    radius: radius::Radius,
     drops: DropCounters,
     work: Work,
     is_stopping: bool,
@@ -233,12 +239,14 @@ impl Node {
             cookies: Cookies::default(),
             reminders: Reminders::default(),
             quotas: Quotas::default(),
+            radius: radius::Radius::default(),
             drops: DropCounters::default(),
             work: Work::default(),
             is_stopping: false,
             reports: Reports::default(),
             departures: Departures::default(),
         };
+        node.configure_radius(Instant::default());
         node.open_stations(Instant::default());
         node
     }
@@ -262,6 +270,7 @@ impl Node {
             Input::Configure(config) => self.on_configure(config, now),
             Input::Entropy(octets) => self.random.stir(octets),
             Input::Calendar(calendar) => self.calendar = (calendar, now),
+            Input::Radius(from, datagram) => self.on_radius(from, datagram, now),
         }
     }
 
@@ -335,6 +344,7 @@ impl Node {
                 Timer::Station(index) => self.on_station_timer(index as usize, now),
                 Timer::Accounts => self.on_accounts_timer(now),
                 Timer::Reminder => self.on_reminder_timer(now),
+                Timer::Radius => self.on_radius_timer(now),
             }
         }
     }
@@ -369,6 +379,7 @@ impl Node {
             self.close_session(id, EndCause::ConfigurationChanged, true, now);
         }
         self.config = config;
+        self.configure_radius(now);
         self.end_disbelieved(now);
         self.open_stations(now);
     }

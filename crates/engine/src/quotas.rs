@@ -1,5 +1,7 @@
 //! Quotas of authenticated peers: exchanges with public key operations, and lines of the log; and
-//! of users: proofs of their passwords, whoever tries them.
+//! of users: proofs of their passwords, whoever tries them. Where wrong passwords come from has a
+//! quota too. Names of nobody have the same quota as users, so that a stranger cannot tell them
+//! apart by it.
 //!
 //! Each identity has a bucket for each, which refills with time. A shared pre-shared key (`id =
 //! "*"`) proves no identity: all its holders also share common buckets, and their number is
@@ -8,11 +10,16 @@
 //! A refused request gets no answer. An honest peer repeats it, and is served when its bucket has
 //! refilled.
 
+mod guesses;
+
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use crate::counters::DropReason;
 use crate::identity::Peer;
 use crate::time::{Duration, Instant};
+
+use guesses::Guesses;
 
 /// Key exchanges of phase 1. Lifetimes are at least 60 s, sixteen devices may share an identity,
 /// and each change of network may take a new exchange.
@@ -126,6 +133,7 @@ struct Group {
 #[derive(Default)]
 pub struct Quotas {
     by_peer: BTreeMap<Peer, Spent>,
+    guesses: Guesses,
     /// By connection: the holders of its shared key.
     groups: BTreeMap<String, Group>,
 }
@@ -167,10 +175,28 @@ impl Quotas {
         self.take(peer, What::Child, (CHILDREN, group), now)
     }
 
-    /// Whether a password of this user may be tried once more; if so, charges it. Nobody has proven
-    /// to be the user yet.
-    pub fn take_password(&mut self, user: &Peer, now: Instant) -> Result<(), Excess> {
+    /// Whether a password of this user may be tried once more from this address; if so, charges the
+    /// user. Nobody has proven to be the user yet, and there may be no such user.
+    pub fn take_password(&mut self, user: &Peer, from: IpAddr, now: Instant) -> Result<(), Excess> {
+        self.may_try(from, now)?;
         self.take(user, What::Password, (PASSWORDS, PASSWORDS), now)
+    }
+
+    /// Whether a user may be tried from this address, after the wrong passwords that came from
+    /// there.
+    pub fn may_try(&self, from: IpAddr, now: Instant) -> Result<(), Excess> {
+        match self.guesses.has_room(from, now) {
+            true => Ok(()),
+            false => Err(Excess {
+                reason: DropReason::OverQuota,
+                line: None,
+            }),
+        }
+    }
+
+    /// A wrong password, or a user whom a server refuses, came from this address.
+    pub fn was_wrong(&mut self, from: IpAddr, now: Instant) {
+        self.guesses.count(from, now);
     }
 
     /// Whether one more line of the log may be about a peer; otherwise counts it.

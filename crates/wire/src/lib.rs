@@ -40,6 +40,7 @@ pub mod ikev2;
 pub mod ip;
 pub mod isakmp;
 pub mod mip4;
+pub mod radius;
 pub mod skip;
 pub mod socks;
 pub mod token;

@@ -245,8 +245,12 @@ def write_credentials(directory: Path, connection: Connection) -> None:
     """Replace certificate, key and authority."""
     auth = connection.auth
     if isinstance(auth, Eap):
-        if not connection.remote_addrs and auth.user:
+        if not connection.remote_addrs and auth.user and not auth.servers:
             add_user(directory / "users", auth.user, auth.password)
+        if auth.servers:
+            secret = directory / "radius.secret"
+            secret.touch(0o600)
+            secret.write_text(f"{auth.secret}\n")
         auth = auth.certified
     if isinstance(auth, PublicKey):
         chain = (auth.own.certificate, *auth.own.intermediates)
@@ -323,6 +327,9 @@ def _connection(connection: Connection, inner: str) -> str:
     }
     text = _table(f"connections.{name}", settings)
     text += _table(f"connections.{name}.children.{child}", selectors)
+    if isinstance(connection.auth, Eap) and connection.auth.servers:
+        servers = {"servers": list(connection.auth.servers), "secret_file": "radius.secret"}
+        text += _table("radius", servers)
     if connection.pool:
         pool: dict[str, Any] = {"addrs": connection.pool}
         pool |= {"dns": ["10.10.0.53"]} if connection.mode == "tunnel" else {}
@@ -357,16 +364,17 @@ def _eap_end(connection: Connection, auth: Eap, *, is_local: bool) -> dict[str, 
         own: dict[str, Any] = (
             {"certs": ["own.pem"], "key": "own.key"} if is_local else {"cacerts": ["ca.pem"]}
         )
-        return {"auth": "pubkey"} | own | named
+        return {"auth": "eap-tls" if auth.is_alone else "pubkey"} | own | named
     if is_local:
         kind = f"eap-{auth.method}"
         password = {"eap_id": auth.user, "secret": auth.password}
         certified = {"certs": ["own.pem"], "key": "own.key"}
         own = certified if auth.method == "tls" else password
-        return {"auth": kind} | own | named
+        server = {"aaa_id": auth.aaa_id} if auth.aaa_id else {}
+        return {"auth": kind} | own | server | named
     kind = "eap" if auth.method == "any" else f"eap-{auth.method}"
-    users = {"users": "users"} if auth.method != "tls" else {}
-    authority = {"cacerts": ["ca.pem"]} if auth.method != "mschapv2" else {}
+    users = {"users": "users"} if auth.method in ("mschapv2", "any") else {}
+    authority = {"cacerts": ["ca.pem"]} if auth.method in ("tls", "any") else {}
     return {"auth": kind} | users | authority | named
 
 

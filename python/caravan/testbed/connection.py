@@ -30,15 +30,21 @@ class SharedKey:
 class Eap:
     """The client proves itself by EAP, the gateway by its certificate.
 
-    `method`: "mschapv2" or "tls"; at a Caravan gateway also "any". `user` and `password`: of the
-    client, and the only user of the gateway. `certified`: the gateway's certificate, with "tls"
-    also the client's, and the authority that both accept.
+    `method`: "mschapv2" or "tls"; at a Caravan gateway also "any"; at a gateway "radius": `servers`
+    know the clients, and share `secret` with it. `user` and `password`: of the client, and the only
+    user of the gateway. `certified`: the gateway's certificate, with "tls" also the client's, and
+    the authority that both accept. `aaa_id`: of a client with "tls", the name of the RADIUS server.
+    `is_alone`: with "tls", the gateway proves itself within TLS too, and by nothing else.
     """
 
     method: str
     certified: PublicKey
     user: str = ""
     password: str = ""
+    servers: tuple[str, ...] = ()
+    secret: str = ""
+    aaa_id: str = ""
+    is_alone: bool = False
 
 
 @dataclass(frozen=True)

@@ -261,7 +261,7 @@ def swanctl_conf(connection: Connection) -> str:
         tree["pools"] = {"inner": {"addrs": connection.pool, "dns": "10.10.0.53"}}
     if isinstance(connection.auth, SharedKey):
         tree["secrets"] = {"ike-road": {"secret": f'"{connection.auth.secret}"'}}
-    if isinstance(connection.auth, Eap) and connection.auth.user:
+    if isinstance(connection.auth, Eap) and connection.auth.user and not connection.auth.servers:
         user = {"id": connection.auth.user, "secret": f'"{connection.auth.password}"'}
         tree["secrets"] = {"eap-road": user}
     return _section(tree, 0)
@@ -275,13 +275,17 @@ def _end(connection: Connection, *, is_local: bool) -> dict[str, Any]:
     if isinstance(auth, SharedKey):
         return {"auth": "psk"} | named
     is_client = is_local == bool(connection.remote_addrs)
+    if isinstance(auth, Eap) and auth.is_alone and not is_client:
+        # Its check of the authority looks at certificates in IKE alone.
+        return {"auth": "eap-tls"} | (certificate if is_local else {}) | named
     if isinstance(auth, PublicKey) or not is_client:
         return {"auth": "pubkey"} | certificate | named
     kind = {"auth": f"eap-{auth.method}"}
     if not is_local:
         return kind | {"eap_id": "%any"} | (certificate if auth.method == "tls" else {}) | named
     if auth.method == "tls":
-        return kind | certificate | named
+        server = {"aaa_id": auth.aaa_id} if auth.aaa_id else {}
+        return kind | certificate | server | named
     return kind | {"eap_id": auth.user} | named
 
 

@@ -255,6 +255,7 @@ fn config(connection: Connection, pools: Vec<Pool>) -> Config {
     Config {
         connections: vec![Arc::new(connection)],
         pools,
+        radius: None,
         limits,
     }
 }
@@ -303,6 +304,7 @@ fn connection(
         start: Start::Responder,
         encapsulation: Encapsulation::Always,
         fragments: true,
+        is_eap_only: false,
         mobike: true,
         dpd_delay: None,
         dpd_timeout: Duration::from_secs(10),

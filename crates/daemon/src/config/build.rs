@@ -5,6 +5,7 @@ mod auth;
 mod firewall;
 mod mobility;
 mod node_firewall;
+mod radius;
 mod skip;
 
 use std::collections::BTreeMap;
@@ -100,6 +101,7 @@ pub fn build(
         engine: Config {
             connections: Vec::new(),
             pools,
+            radius: None,
             limits: Limits::default(),
         },
         daemon: file.daemon.clone(),
@@ -124,6 +126,7 @@ pub fn build(
         Ok(mobility) => loaded.mobility = mobility,
         Err(fault) => faults.push(fault),
     }
+    faults.extend(builder.radius(&mut loaded, &file).err());
     for (name, table) in &file.connections {
         faults.extend(builder.add(&mut loaded, name, table).err());
     }
@@ -274,17 +277,14 @@ impl Builder<'_> {
             },
             pools: self.pool_indices(&key("pools"), pools, &table.pools)?,
             is_legacy: table.legacy,
-            start: match (is_station, table.start) {
-                (false, _) => engine::config::Start::Responder,
-                (true, file::Start::AtOnce) => engine::config::Start::AtOnce,
-                (true, file::Start::OnTraffic) => engine::config::Start::OnTraffic,
-            },
+            start: start_of(is_station, table.start),
             encapsulation: match table.encap {
                 file::Encap::Auto => Encapsulation::Auto,
                 file::Encap::Always => Encapsulation::Always,
                 file::Encap::ThroughNat => Encapsulation::ThroughNat,
             },
             fragments: table.fragmentation,
+            is_eap_only: table.is_eap_only(),
             mobike: table.mobike,
             dpd_delay: (!dpd_delay.is_zero()).then_some(dpd_delay),
             dpd_timeout: table.dpd_timeout.0,
@@ -570,6 +570,15 @@ impl Builder<'_> {
             key: key.to_owned(),
             text: text.to_owned(),
         }
+    }
+}
+
+/// When a client starts. A gateway waits.
+fn start_of(is_station: bool, start: file::Start) -> engine::config::Start {
+    match (is_station, start) {
+        (false, _) => engine::config::Start::Responder,
+        (true, file::Start::AtOnce) => engine::config::Start::AtOnce,
+        (true, file::Start::OnTraffic) => engine::config::Start::OnTraffic,
     }
 }
 

@@ -16,6 +16,7 @@ use super::firewall::{AccessTable, FirewallTable};
 use super::mobility::{
     AgentTable, ForeignAgentTable, HomeAgentTable, MobileNodeTable, MobileTable,
 };
+use super::radius::RadiusTable;
 use super::read::{Keys, Read, ReadTable};
 use super::skip::SkipTable;
 use super::values::{Size, Span, Transport};
@@ -34,6 +35,8 @@ pub struct ConfigFile {
     pub pools: BTreeMap<String, PoolTable>,
     /// Ports of this gateway that are forwarded to servers inside.
     pub publish: Vec<PublishTable>,
+    /// Servers that this gateway asks about its peers.
+    pub radius: Option<RadiusTable>,
     /// This process is a home agent.
     pub home_agent: Option<HomeAgentTable>,
     /// This process is a foreign agent.
@@ -64,6 +67,7 @@ impl ReadTable for ConfigFile {
             "connections",
             "pools",
             "publish",
+            "radius",
             "home_agent",
             "foreign_agent",
             "mobile",
@@ -83,6 +87,7 @@ impl ReadTable for ConfigFile {
             connections: keys.given("connections")?,
             pools: keys.given("pools")?,
             publish: keys.given("publish")?,
+            radius: keys.given("radius")?,
             home_agent: keys.given("home_agent")?,
             foreign_agent: keys.given("foreign_agent")?,
             mobile: keys.given("mobile")?,
@@ -101,7 +106,8 @@ impl ConfigFile {
     /// The files that nobody else may read.
     pub fn private_files(&self) -> impl Iterator<Item = &PathBuf> {
         let tables = self.connections.values();
-        tables.filter_map(|table| table.remote.users.as_ref())
+        let users = tables.filter_map(|table| table.remote.users.as_ref());
+        users.chain(self.radius.iter().map(|it| &it.secret_file))
     }
 
     /// Every file that it names.
@@ -117,7 +123,9 @@ impl ConfigFile {
         let shared = shared.filter_map(|(_, it)| it.key_file.as_ref());
         let aaa = self.aaa_keys().into_iter();
         let aaa = aaa.filter_map(|(_, it)| it.key_file.as_ref());
-        of_ends.chain(shared).chain(aaa).chain(self.files_of_skip())
+        let radius = self.radius.iter().map(|it| &it.secret_file);
+        let all = of_ends.chain(shared).chain(aaa).chain(radius);
+        all.chain(self.files_of_skip())
     }
 }
 
@@ -301,6 +309,13 @@ impl ReadTable for ConnectionTable {
                 "what is protected, a table [connections.NAME.children.NAME]",
             )?,
         })
+    }
+}
+
+impl ConnectionTable {
+    /// Whether both ends prove themselves within TLS alone (RFC 5998).
+    pub fn is_eap_only(&self) -> bool {
+        self.local.auth == Auth::EapTls && self.remote.auth == Auth::EapTls
     }
 }
 

@@ -130,6 +130,7 @@ fn other_tables(file: &ConfigFile) -> Option<&'static str> {
     let tables = [
         ("daemon", file.daemon != Default::default()),
         ("publish", !file.publish.is_empty()),
+        ("radius", file.radius.is_some()),
         ("home_agent", file.home_agent.is_some()),
         ("foreign_agent", file.foreign_agent.is_some()),
         ("mobile", file.mobile.is_some()),
@@ -152,6 +153,7 @@ fn rebase(table: &mut ConnectionTable, folder: &Path) {
         let lists = [&mut end.certs, &mut end.cacerts, &mut end.crls];
         let paths = lists.into_iter().flatten();
         let paths = paths.chain(&mut end.key).chain(&mut end.secret_file);
+        let paths = paths.chain(&mut end.users);
         paths.for_each(|path| *path = folder.join(&*path));
     }
 }

@@ -18,6 +18,7 @@ use super::host::Host;
 use super::inbox::Inbox;
 use super::mobility::{self, MobilePart, Opened};
 use super::quota::Quota;
+use super::radius::RadiusSockets;
 use super::readiness::Progress;
 use super::reload::Reloads;
 use super::setup::{
@@ -196,8 +197,7 @@ impl Process {
             clock,
         };
         let (planes, news) = Planes::start(parts)?;
-        let config = engine_config(&loaded);
-        let mut node = Node::new(config, &seed);
+        let mut node = Node::new(engine_config(&loaded), &seed);
         node.handle(
             Input::Command(Command::Upgraded(upgraded.marks())),
             clock.now(),
@@ -237,6 +237,7 @@ impl Process {
             entropy,
             peers,
             quota: Quota::new(),
+            radius: RadiusSockets::new(mark),
             unsent: 0,
             is_stopped: false,
             lifts: false,

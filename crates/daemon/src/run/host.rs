@@ -89,6 +89,7 @@ impl Host {
             config: Config {
                 connections: Vec::new(),
                 pools: Vec::new(),
+                radius: None,
                 limits: engine::config::Limits::default(),
             },
         }

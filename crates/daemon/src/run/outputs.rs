@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddr;
 
 use engine::node::{Cause, Event, Input, Output};
 use engine::plane::{InboundChange, OutboundChange, SaReport};
@@ -137,6 +138,7 @@ impl Process {
                         say_if_unread("IKE", keys.add_ike(spis, &new));
                     }
                 }
+                Output::Radius(to, datagram) => self.send_to_server(to, &datagram),
                 Output::WantsReport => drained.wants_report = true,
                 Output::WantsAddresses => self.host.ask_ways(&self.node),
                 // Making the messages may have taken seconds on a slow processor.
@@ -171,6 +173,15 @@ impl Process {
             warn!(remote = %path.remote, "cannot send: {error}");
         }
         false
+    }
+
+    /// Sends a datagram to a server of RADIUS.
+    fn send_to_server(&mut self, to: SocketAddr, datagram: &[u8]) {
+        if let Err(error) = self.radius.send(to, datagram)
+            && self.quota.takes(self.clock.now())
+        {
+            warn!("cannot ask the RADIUS server {to}: {error}");
+        }
     }
 
     /// Whether this is what each move of a mobile node brings: for a moment it has no network.

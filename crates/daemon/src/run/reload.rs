@@ -149,6 +149,7 @@ impl Process {
         let old = core::mem::replace(&mut self.loaded, loaded);
         self.downed.retain(|name| names.contains(name));
         self.came.retain(|name, _| names.contains(name));
+        self.radius.follow(config.radius.as_deref());
         let ends = self.ends_of(Input::Configure(Arc::new(config))).await?;
         let changes = changes(&old, &self.loaded, &ends);
         self.begin().await?;
@@ -200,9 +201,20 @@ fn changes(old: &Loaded, new: &Loaded, ends: &Ends) -> String {
         };
         format!("{name}: {}{ended}", what(name))
     };
+    let radius = match (&old.engine.radius, &new.engine.radius) {
+        (None, None) => None,
+        (None, Some(_)) => Some("added"),
+        (Some(_), None) => Some("removed"),
+        (Some(then), Some(now)) => Some(match then.is_same(now) {
+            true => "unchanged",
+            false => "changed",
+        }),
+    };
     let mut names = new.names();
     names.extend(old.names().into_iter().filter(|name| !new.has(name)));
-    names.iter().map(line).collect::<Vec<_>>().join("; ")
+    let lines = names.iter().map(line);
+    let lines = lines.chain(radius.map(|what| format!("[radius]: {what}")));
+    lines.collect::<Vec<_>>().join("; ")
 }
 
 /// Devices, sockets and tables cannot change after the start.

@@ -1,6 +1,7 @@
 //! Reports of the process: events in the log, and the answer to `status`.
 
 use std::mem::take;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use engine::counters::DropReason;
@@ -256,7 +257,10 @@ pub(super) fn line_limit(event: &Event) -> LineLimit {
         {
             LineLimit::Strangers
         }
-        Event::SessionBegan { .. } | Event::SessionEnded { .. } | Event::Stopped => LineLimit::None,
+        Event::SessionBegan { .. }
+        | Event::SessionEnded { .. }
+        | Event::RadiusServer { .. }
+        | Event::Stopped => LineLimit::None,
         _ => LineLimit::Peer,
     }
 }
@@ -347,6 +351,14 @@ pub(super) fn log(event: &Event) {
     }
 }
 
+/// Logs a change of a RADIUS server.
+fn log_server(address: SocketAddr, is_silent: bool) {
+    match is_silent {
+        true => warn!("the RADIUS server {address} does not answer"),
+        false => info!("the RADIUS server {address} answers again"),
+    }
+}
+
 /// Logs ends, refusals and moves.
 fn log_trouble(event: &Event) {
     match event {
@@ -384,6 +396,7 @@ fn log_trouble(event: &Event) {
                  ends the tunnel of the other; give each its own"
             );
         }
+        Event::RadiusServer { address, is_silent } => log_server(*address, *is_silent),
         Event::PathMoved { connection, path } => {
             info!(connection, local = %path.local, remote = %path.remote, "path moved");
         }

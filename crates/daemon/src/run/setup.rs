@@ -25,6 +25,7 @@ pub(super) fn engine_config(loaded: &Loaded) -> Config {
     Config {
         connections: loaded.engine.connections.clone(),
         pools: loaded.engine.pools.clone(),
+        radius: loaded.engine.radius.clone(),
         limits: loaded.engine.limits.clone(),
     }
 }

@@ -8,6 +8,7 @@ use engine::counters::{DropCounters, DropReason};
 use engine::ike::Role;
 use engine::node;
 use engine::plane::SaReport;
+use engine::radius::ServerStatus;
 use engine::sa::{ChildId, Mode};
 use engine::skip;
 use engine::suite::{self, EspSuite};
@@ -15,8 +16,8 @@ use engine::time::Instant;
 use engine::work::{Task, Work};
 
 use super::{
-    ChildStatus, ConnectionState, ConnectionStatus, PoolStatus, SessionStatus, StatusReport,
-    WorkStatus,
+    ChildStatus, ConnectionState, ConnectionStatus, PoolStatus, RadiusStatus, SessionStatus,
+    StatusReport, WorkStatus,
 };
 
 /// Shown with everything that uses IKEv1.
@@ -142,6 +143,29 @@ impl From<node::ConnectionState> for ConnectionState {
     }
 }
 
+impl From<ServerStatus> for RadiusStatus {
+    fn from(server: ServerStatus) -> Self {
+        let counts = server.counts;
+        let has_answered = counts.challenges + counts.accepts + counts.rejects > 0;
+        let state = match (server.is_silent, has_answered) {
+            (true, _) => "silent",
+            (false, true) => "answers",
+            (false, false) => "unasked",
+        };
+        Self {
+            address: server.address,
+            state: state.to_owned(),
+            requests: counts.requests,
+            repeats: counts.repeats,
+            unanswered: counts.unanswered,
+            challenges: counts.challenges,
+            accepts: counts.accepts,
+            rejects: counts.rejects,
+            drops: counts.drops,
+        }
+    }
+}
+
 impl StatusReport {
     /// The node's state with the counts of its SAs.
     pub fn new(status: node::Status, traffic: &Traffic) -> Self {
@@ -157,6 +181,7 @@ impl StatusReport {
         Self {
             connections: connections.map(|it| traffic.connection(it)).collect(),
             pools: pools.collect(),
+            radius: status.radius.into_iter().map(RadiusStatus::from).collect(),
             half_open: status.half_open as u64,
             ..Self::default()
         }

@@ -217,6 +217,7 @@ fn peers_that_chose_one_spi_have_their_own_traffic() {
         half_open: 0,
         fragment_octets: 0,
         pools: Vec::new(),
+        radius: Vec::new(),
     };
     // The second peer's predecessor by a renewal still receives.
     let inbound = vec![carried(1, 11, 3), carried(2, 10, 9), carried(2, 12, 4)];

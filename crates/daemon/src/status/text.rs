@@ -31,6 +31,20 @@ impl Display for StatusReport {
         for pool in &self.pools {
             writeln!(f, "pool {}: {} of {} lent", pool.name, pool.lent, pool.size)?;
         }
+        for server in &self.radius {
+            writeln!(
+                f,
+                "RADIUS server {}: {}, {} requests, {} accepts, {} rejects, {} unanswered, {} \
+                 dropped",
+                server.address,
+                server.state,
+                server.requests,
+                server.accepts,
+                server.rejects,
+                server.unanswered,
+                server.drops
+            )?;
+        }
         writeln!(f)?;
         // Only IKE has them.
         if self.mobility.is_none() || !self.connections.is_empty() {

@@ -25,6 +25,7 @@ const MOBILITY: &str = "crates/daemon/src/config/mobility.rs";
 /// The tables of firewalls and of SKIP.
 const FIREWALL: &str = "crates/daemon/src/config/firewall.rs";
 const SKIP: &str = "crates/daemon/src/config/skip.rs";
+const RADIUS: &str = "crates/daemon/src/config/radius.rs";
 const LIMITS: &str = "crates/engine/src/config.rs";
 
 const HEAD: &str = "# Configuration keys
@@ -44,7 +45,7 @@ and tested against them.
 ";
 
 /// A table of the file, and the struct that reads it.
-const TABLES: [(&str, &str); 20] = [
+const TABLES: [(&str, &str); 21] = [
     ("`[daemon]`: the process", "DaemonTable"),
     (
         "`[connections.NAME]`: a peer, or a group of peers",
@@ -59,6 +60,10 @@ const TABLES: [(&str, &str); 20] = [
     (
         "`[[publish]]`: ports of the gateway that lead to servers",
         "PublishTable",
+    ),
+    (
+        "`[radius]`: servers that decide about a gateway's peers",
+        "RadiusTable",
     ),
     (
         "`[home_agent]`: a home agent of Mobile IPv4",
@@ -123,7 +128,7 @@ struct Entry {
 
 /// Checks that the page on disk matches the code. With CARAVAN_BLESS set, writes it.
 pub(crate) fn is_current(tree: &Tree) -> Vec<Finding> {
-    let sources = [SOURCE, AUTH, UNITS, MOBILITY, FIREWALL, SKIP];
+    let sources = [SOURCE, AUTH, UNITS, MOBILITY, FIREWALL, SKIP, RADIUS];
     let texts = sources.into_iter().chain(VALUES).map(|path| {
         let text = &tree.find(path).expect("a source").text;
         text.split("\n#[cfg(test)]").next().unwrap_or_default()

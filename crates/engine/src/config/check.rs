@@ -144,6 +144,7 @@ impl Connection {
 
     /// EAP is IKEv2's, the client's proof alone, and believed only of and by a certificate.
     fn check_eap(&self, found: &mut Findings) {
+        self.check_eap_only(found);
         let logs_in = matches!(self.local.method, LocalMethod::Eap(_));
         let examines = matches!(self.remote.method, RemoteMethod::Eap(_));
         if !logs_in && !examines {
@@ -155,13 +156,14 @@ impl Connection {
         if logs_in && !self.begins() {
             found.error(
                 "a gateway proves itself by a certificate: EAP is for its clients, remote auth = \
-                 \"eap\""
+                 \"eap\"; with \"eap-tls\" at both ends it does that within TLS alone"
                     .into(),
             );
         }
         if examines && self.begins() {
             found.error(
-                "a gateway proves itself by a certificate: EAP is for us, local auth = \"eap\""
+                "a gateway proves itself by a certificate: EAP is for us, local auth = \"eap\"; \
+                 with \"eap-tls\" at both ends the gateway does that within TLS alone"
                     .into(),
             );
         }
@@ -182,8 +184,27 @@ impl Connection {
         if let RemoteMethod::Eap(examiner) = &self.remote.method
             && examiner.users.as_ref().is_some_and(|it| it.is_empty())
             && examiner.trusted.is_none()
+            && !examiner.asks_servers
         {
             found.warning("there is no user yet: `caravan user add NAME` makes one".into());
+        }
+    }
+
+    /// EAP alone proves both ends only by a method that does not rest on a password (RFC 5998 §4).
+    fn check_eap_only(&self, found: &mut Findings) {
+        let is_safe = match (&self.local.method, &self.remote.method) {
+            (LocalMethod::Eap(login), RemoteMethod::Signature(_)) => login.is_safe_alone(),
+            (LocalMethod::Signature { .. }, RemoteMethod::Eap(examiner)) => {
+                examiner.is_safe_alone()
+            }
+            _ => false,
+        };
+        if self.is_eap_only && !is_safe {
+            found.error(
+                "EAP alone needs a method that proves both ends by certificates: auth = \
+                 \"eap-tls\" of both, or a gateway that proves itself first"
+                    .into(),
+            );
         }
     }
 

@@ -29,6 +29,7 @@ fn a_peer_may_belong_to_connections_of_both_addresses_first_to_those_that_name_i
             connection("the peer", &["192.0.2.1"], &["10.0.0.2"]),
         ],
         pools: Vec::new(),
+        radius: None,
         limits: Limits::default(),
     };
     let names = |local: &str, remote: &str| -> Vec<String> {

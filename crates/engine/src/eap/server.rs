@@ -32,6 +32,16 @@ pub struct Examiner {
     pub users: Option<Arc<Users>>,
     /// Certificates by these authorities.
     pub trusted: Option<Arc<TrustStore>>,
+    /// Servers of RADIUS know the peers, and there is nothing else.
+    pub asks_servers: bool,
+}
+
+impl Examiner {
+    /// Whether every method proves the gateway too, by more than a password, so that nothing else
+    /// has to (RFC 5998 §4).
+    pub fn is_safe_alone(&self) -> bool {
+        self.trusted.is_some() && self.users.is_none() && !self.asks_servers
+    }
 }
 
 /// What a gateway itself proves in EAP-TLS: what it proves in IKE.
@@ -146,7 +156,7 @@ impl Server {
         }
     }
 
-    /// The user whose password a packet is to prove, if there is one.
+    /// The user whose password a packet is to prove. Names of nobody are told apart too.
     pub fn user_of(&self, packet: &Eap) -> Option<Identity> {
         let is_proof = matches!(self.stage, Stage::Challenge(_));
         let kind = packet.kind().filter(|_| is_proof);
@@ -155,8 +165,10 @@ impl Server {
         else {
             return None;
         };
-        let user = self.users.as_ref()?.find(without_domain(&name));
-        user.map(|(identity, _)| identity.clone())
+        let name = without_domain(&name);
+        let user = self.users.as_ref()?.find(name);
+        let user = user.map(|(identity, _)| identity.clone());
+        Some(user.unwrap_or_else(|| Identity::KeyId(name.to_ascii_lowercase())))
     }
 
     /// Why the peer is refused, if it is reading that.
@@ -300,7 +312,7 @@ impl Server {
 }
 
 /// A stranger's text for the log.
-fn told(name: &[u8]) -> String {
+pub(crate) fn told(name: &[u8]) -> String {
     let text = String::from_utf8_lossy(name);
     let short: String = text.chars().take(MAX_TOLD).collect();
     format!("{short:?}")

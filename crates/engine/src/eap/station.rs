@@ -14,6 +14,7 @@ use wire::eap::{Eap, EapCode, EapKind};
 use super::Budget;
 use super::mschapv2::{authenticator, complaint, without_domain};
 use super::tls::{Tls, Turn};
+use crate::identity::IdentityPattern;
 use crate::sa::Secret;
 
 /// What a station proves itself with: no `Debug`, wiped on drop.
@@ -22,6 +23,9 @@ pub struct Login {
     pub user: String,
     /// How it proves that.
     pub method: LoginMethod,
+    /// Whose certificate the server of EAP-TLS has, where that is not the gateway: a server of
+    /// RADIUS behind it.
+    pub server: Option<IdentityPattern>,
 }
 
 /// The method of EAP that a station has.
@@ -30,6 +34,14 @@ pub enum LoginMethod {
     Password(NtHash),
     /// TLS: its key, and its certificate before intermediates.
     Certificate(Arc<PrivateKey>, Vec<Certificate>),
+}
+
+impl Login {
+    /// Whether its method proves the gateway too, by more than a password, so that nothing else
+    /// has to (RFC 5998 §4).
+    pub fn is_safe_alone(&self) -> bool {
+        matches!(self.method, LoginMethod::Certificate(..))
+    }
 }
 
 impl LoginMethod {

@@ -33,7 +33,7 @@ fn begin(random: &mut Stream) -> (Server, Eap) {
     };
     let examiner = Examiner {
         users: Some(users()),
-        trusted: None,
+        ..Examiner::default()
     };
     Server::begin(&examiner, &own, random).unwrap()
 }
@@ -51,6 +51,7 @@ fn station(user: &str, password: &str) -> Station {
     let login = Login {
         user: user.into(),
         method: LoginMethod::Password(NtHash::of_password(password)),
+        server: None,
     };
     Station::new(Arc::new(login), Arc::default(), JANUARY_2027.0)
 }

@@ -19,6 +19,15 @@ struct User {
     hash: NtHash,
 }
 
+/// The identity of a user whom a server of RADIUS has named; `None` for no name at all. What our
+/// own users could not be called is opaque, so that it equals no name.
+pub(crate) fn user_of_server(name: &[u8]) -> Option<Identity> {
+    let own = core::str::from_utf8(name).ok();
+    let own = own.and_then(|name| Users::identity_of(name).ok());
+    let opaque = || (!name.is_empty()).then(|| Identity::KeyId(name.to_vec()));
+    own.or_else(opaque)
+}
+
 /// Why a text is not a user's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAUser {

@@ -5,7 +5,7 @@
 
 use core::ops::{Deref, DerefMut};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use wire::ip::Flow;
 
@@ -63,6 +63,8 @@ pub struct Seen {
     pub trail: Vec<Act>,
     /// Packets that its inbound plane opened.
     pub opened: Vec<Vec<u8>>,
+    /// Datagrams for servers of RADIUS.
+    pub radius: Vec<(SocketAddr, Vec<u8>)>,
 }
 
 /// A message of an end, or a change that control makes to its planes.
@@ -176,6 +178,7 @@ impl Pair {
                 Effect::Outbound(change) => seen.outbound(change),
                 Effect::Event(event) => seen.event(event),
                 Effect::Opened(packet) => seen.opened.push(packet),
+                Effect::Radius(to, datagram) => seen.radius.push((to, datagram)),
                 Effect::Reply(_) | Effect::IkeKeys(..) => {}
             }
         }

@@ -12,7 +12,7 @@ use super::Fault;
 use crate::config::{Connection, IdentityPattern, RemoteMethod};
 use crate::identity::{Breadth, Identity, Peer};
 use crate::sa::Secret;
-use crate::time::Calendar;
+use crate::time::{Calendar, Instant};
 
 /// Certificates of a message that are read at most.
 pub const MAX_CERTIFICATES: usize = 8;
@@ -25,6 +25,8 @@ pub struct Proven {
     pub connection: Arc<Connection>,
     /// Its certificate, if it has one.
     pub certified: Option<Certified>,
+    /// It must authenticate again then, because a server of RADIUS says so.
+    pub until: Option<Instant>,
 }
 
 /// The parts of a verified certificate that matter later.
@@ -156,6 +158,7 @@ impl Trusted<'_> {
                 not_after: self.verified.not_after,
                 path: self.verified.path,
             }),
+            until: None,
         })
     }
 }
@@ -166,6 +169,7 @@ pub fn proven_by_eap(connection: &Arc<Connection>, user: &Identity) -> Proven {
         identity: Peer::of_user(&connection.name, user),
         connection: Arc::clone(connection),
         certified: None,
+        until: None,
     }
 }
 
@@ -176,6 +180,7 @@ pub fn proven_by_key(connection: &Arc<Connection>, claimed: &Identity) -> Proven
         identity: Peer::of_preshared_key(&connection.name, claimed, patterns),
         connection: Arc::clone(connection),
         certified: None,
+        until: None,
     }
 }
 

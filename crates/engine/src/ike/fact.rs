@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{ChildOffer, Fault, Lease, NegotiatedChild, Notification, Wanted};
 use crate::config::{Child, Connection, InnerFamilies};
 use crate::counters::DropReason;
+use crate::radius::Question;
 use crate::sa::ChildId;
 use crate::selector::TrafficSelector;
 use crate::time::{Duration, Instant};
@@ -51,6 +52,8 @@ pub enum Fact {
     /// busy, and the child can be tried again after this time. The child, and our SPI in the
     /// exchange.
     ChildPostponed(ChildId, u32, Option<Duration>),
+    /// IKEv2: a server of RADIUS must say what the peer's packet of EAP is worth.
+    AsksServer(Box<Question>),
     /// IKEv2: the session ends.
     Failed(Fault),
 }

@@ -36,7 +36,7 @@ use crate::ike::{AgreedChild, Fact, Fault, FirstChild, Role};
 use crate::sa::Path;
 use crate::time::{Calendar, Deadline, Duration, Instant};
 
-pub(super) use responder::{Checks, given_up, is_given_up, on_request};
+pub(super) use responder::{Checks, given_up, is_given_up, on_request, on_verdict};
 
 /// What an initiator asks for in the same exchange.
 #[derive(Default)]
@@ -105,6 +105,9 @@ impl Authenticating {
         if wishes.is_first_contact {
             chain.push(notify(NotifyType::InitialContact));
         }
+        if connection.is_eap_only {
+            chain.push(notify(NotifyType::EapOnlyAuthentication));
+        }
         chain.extend(addresses::announcement(&connection, &wishes.addresses));
         let task = wishes.child.and_then(|first| first.into_task(&connection));
         let child = task.map(|task| {
@@ -137,7 +140,12 @@ impl Authenticating {
     }
 
     fn ask(&mut self, chain: &[Payload], at: &mut At<'_>) {
-        let patience = Some(PATIENCE_WITHIN);
+        // A gateway that examines us may have to ask a server that is slow.
+        let patience = match self.until {
+            Some(_) => EXAMINATION,
+            None => PATIENCE_WITHIN,
+        };
+        let patience = Some(patience);
         let exchange = Exchange::IkeAuth;
         self.sa.ask(exchange, chain, Awaited::Auth, patience, at);
     }
@@ -152,7 +160,11 @@ impl Authenticating {
         self.sa.answered(at.now, at.out);
         let parts = opened.parts()?;
         let went = match self.login.take() {
-            Some(login) => self.log_in(login, &parts, at),
+            Some(login) => self.log_in(login, &parts, calendar, at),
+            // It takes our word that EAP is enough (RFC 5998 §3).
+            None if self.connection.is_eap_only && parts.auth.is_none() && parts.eap.is_some() => {
+                self.log_in_alone(&parts, calendar, at)
+            }
             None => self.check(&parts, calendar, at).and_then(|proven| {
                 let Some(login) = login_of(&self.connection) else {
                     return Ok(Some(proven));
@@ -160,7 +172,7 @@ impl Authenticating {
                 let id = parts.responder.map_or(&[][..], |(_, body)| body);
                 let login = LoggingIn::begin(login, proven, id, calendar)?;
                 self.until = Some(at.now + EXAMINATION);
-                self.log_in(Box::new(login), &parts, at)
+                self.log_in(Box::new(login), &parts, calendar, at)
             }),
         };
         match went {
@@ -204,20 +216,35 @@ impl Authenticating {
         Answered::Established(Box::new(session), facts)
     }
 
+    /// The first message of an examination by a gateway that has not proven itself yet.
+    fn log_in_alone(
+        &mut self,
+        parts: &Parts<'_>,
+        calendar: Calendar,
+        at: &mut At<'_>,
+    ) -> Result<Option<Proven>, Fault> {
+        let (id, body) = parts.responder.ok_or_else(unidentified)?;
+        let claimed = (identity_of(id)?, body);
+        let login = LoggingIn::begin_alone(&self.connection, claimed, calendar)?;
+        self.until = Some(at.now + EXAMINATION);
+        self.log_in(Box::new(login), parts, calendar, at)
+    }
+
     /// A message of an examination. Gives the gateway at its end.
     fn log_in(
         &mut self,
         mut login: Box<LoggingIn>,
         parts: &Parts<'_>,
+        calendar: Calendar,
         at: &mut At<'_>,
     ) -> Result<Option<Proven>, Fault> {
         refusal_of(parts)?;
         let work = &mut at.out.work;
         if let Some(key) = &login.key {
             check_key(self.init.responder(&login.id), key, parts, work)?;
-            return Ok(Some(login.gateway));
+            return login.proven().map(Some);
         }
-        let next = match login.on_packet(parts, at.random)? {
+        let next = match login.on_packet(parts, calendar, at.random)? {
             Step::Answer(packet) => packet,
             Step::Prove(key) => {
                 let own = identification(&self.connection.local.identity);
@@ -239,9 +266,7 @@ impl Authenticating {
         at: &mut At<'_>,
     ) -> Result<Proven, Fault> {
         refusal_of(parts)?;
-        let (id, body) = parts.responder.ok_or_else(|| {
-            Fault::Misbehaved("an answer without the responder's identity".into())
-        })?;
+        let (id, body) = parts.responder.ok_or_else(unidentified)?;
         check(
             core::slice::from_ref(&self.connection),
             (&identity_of(id)?, None),
@@ -280,6 +305,10 @@ impl Authenticating {
             other => other,
         })
     }
+}
+
+fn unidentified() -> Fault {
+    Fault::Misbehaved("an answer without the responder's identity".into())
 }
 
 /// The peer's refusal, if the message is one.
@@ -348,10 +377,11 @@ fn establish(
     calendar: Calendar,
     now: Instant,
 ) -> Established {
-    let ends_at = proven.certified.as_ref().map(|certified| {
+    let certificate_ends = proven.certified.as_ref().map(|certified| {
         let rest = certified.not_after.saturating_sub(calendar.0);
         now + Duration::from_secs(u64::try_from(rest).unwrap_or(0))
     });
+    let ends_at = [certificate_ends, proven.until].into_iter().flatten().min();
     Established {
         role,
         connection: proven.connection,

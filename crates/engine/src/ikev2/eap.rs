@@ -9,9 +9,16 @@
 //! ```
 //!
 //! The responder proves itself by its certificate before anything is asked of a user. The last two
-//! AUTH prove the key that the method exports: who only sat between the ends does not have it. Left
-//! out: methods without a key, EAP alone (RFC 5998), several authentications (RFC 4739).
+//! AUTH prove the key that the method exports: who only sat between the ends does not have it.
+//!
+//! With EAP alone (RFC 5998 §3) the initiator says so in its first message, and the responder sends
+//! neither CERT nor AUTH in its first answer. That is safe only with a method that proves both ends
+//! by more than a password (RFC 5998 §4): here TLS. Left out: methods without a key, several
+//! authentications (RFC 4739).
 
+mod relay;
+
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use crypto::cert::{Certificate, LeafKeys};
@@ -22,13 +29,16 @@ use wire::ikev2::Payload;
 use super::auth::identity_of;
 use super::parts::Parts;
 use super::window::Opened;
-use crate::config::{Connection, LocalMethod, RemoteMethod};
+use crate::config::{Connection, IdentityPattern, LocalMethod, RemoteMethod};
 use crate::eap::{Asked, Examiner, Login, Own, Server, Station, Subject, Told};
 use crate::identity::{Identity, Peer};
 use crate::ike::Fault;
 use crate::ike::auth::{Proven, proven_by_eap, trusted, unaccepted};
-use crate::sa::Secret;
+use crate::radius::Question;
+use crate::sa::{Path, Secret};
 use crate::time::{Calendar, Duration};
+
+use relay::Relay;
 
 /// How long an initiator lets a gateway examine it.
 pub(super) const EXAMINATION: Duration = Duration::from_secs(30);
@@ -38,13 +48,33 @@ pub(super) struct Examining {
     connection: Arc<Connection>,
     /// The first request: who the peer says that it is, and what it wishes.
     pub(super) first: Opened,
-    server: Server,
+    backend: Backend,
+    /// A message of the peer that waits for a server of RADIUS, and where it came from.
+    pub(super) waiting: Option<(Opened, Path)>,
     /// Who the peer is, and the key that its AUTH must prove.
     pub(super) proven: Option<(Proven, Secret)>,
 }
 
+/// Who knows the peers.
+pub(super) enum Backend {
+    /// We do.
+    Own(Box<Server>),
+    /// Servers of RADIUS do.
+    Relay(Relay),
+}
+
+/// What a peer tries.
+pub(super) enum Tried {
+    /// The password of this user, who may be nobody.
+    User(Peer),
+    /// A server of RADIUS will say.
+    Server,
+}
+
 /// What follows from a packet of the peer.
 pub(super) enum Examined {
+    /// A server of RADIUS is asked first.
+    Asked(Box<Question>),
     /// The examination goes on, or the peer has passed it and proves the key next.
     Next(Payload),
     /// It has failed.
@@ -53,11 +83,12 @@ pub(super) enum Examined {
 
 impl Examining {
     /// Begins with the first request of a peer that has sent no AUTH in it.
-    pub(super) fn new(connection: Arc<Connection>, first: Opened, server: Server) -> Self {
+    pub(super) fn new(connection: Arc<Connection>, first: Opened, backend: Backend) -> Self {
         Self {
             connection,
             first,
-            server,
+            backend,
+            waiting: None,
             proven: None,
         }
     }
@@ -66,10 +97,23 @@ impl Examining {
     pub(super) fn on_packet(
         &mut self,
         packet: &Eap,
+        peer: IpAddr,
         calendar: Calendar,
         random: &mut Stream,
     ) -> Examined {
-        match self.server.on_packet(packet, random) {
+        let server = match &mut self.backend {
+            Backend::Own(server) => server,
+            Backend::Relay(relay) => {
+                return match relay.question(packet, peer) {
+                    Ok(question) => Examined::Asked(Box::new(question)),
+                    Err(why) => Examined::Failed(
+                        Payload::Eap(Eap::verdict(false, packet.id())),
+                        Fault::Unauthenticated(why.into()),
+                    ),
+                };
+            }
+        };
+        match server.on_packet(packet, random) {
             Asked::More(packet) => Examined::Next(Payload::Eap(packet)),
             Asked::Proven(subject, packet, key) => match self.admit(subject, calendar) {
                 Ok(proven) => {
@@ -89,13 +133,28 @@ impl Examining {
 
     /// Why the peer is refused, if it is reading that.
     pub(super) fn refusal(&self) -> Option<&str> {
-        self.server.refusal()
+        match &self.backend {
+            Backend::Own(server) => server.refusal(),
+            Backend::Relay(_) => None,
+        }
     }
 
-    /// The user whose password a packet is to prove, if there is one.
-    pub(super) fn user_of(&self, packet: &Eap) -> Option<Peer> {
-        let user = self.server.user_of(packet)?;
-        Some(Peer::of_user(&self.connection.name, &user))
+    fn relay_mut(&mut self) -> Option<&mut Relay> {
+        match &mut self.backend {
+            Backend::Own(_) => None,
+            Backend::Relay(relay) => Some(relay),
+        }
+    }
+
+    /// Whose password a packet is to prove, if it is to prove one.
+    pub(super) fn tries(&self, packet: &Eap) -> Option<Tried> {
+        match &self.backend {
+            Backend::Own(server) => {
+                let user = server.user_of(packet)?;
+                Some(Tried::User(Peer::of_user(&self.connection.name, &user)))
+            }
+            Backend::Relay(relay) => relay.is_first().then_some(Tried::Server),
+        }
     }
 
     /// Whether the connection accepts who has proven itself.
@@ -110,10 +169,17 @@ impl Examining {
                 found.proven(&identity).ok_or_else(nameless)?
             }
         };
+        self.accepted(proven)
+    }
+
+    fn accepted(&self, proven: Proven) -> Result<Proven, Fault> {
         let identity = proven.identity.identity();
         match self.connection.accepts(identity) {
             true => Ok(proven),
-            false => Err(unaccepted(identity, accepting)),
+            false => {
+                let accepting = core::slice::from_ref(&self.connection);
+                Err(unaccepted(identity, accepting))
+            }
         }
     }
 
@@ -171,7 +237,11 @@ pub(super) fn begin(
     examiner: &Examiner,
     calendar: Calendar,
     random: &mut Stream,
-) -> Result<(Server, Eap), Fault> {
+) -> Result<(Backend, Eap), Fault> {
+    if examiner.asks_servers {
+        let (relay, packet) = Relay::begin(random);
+        return Ok((Backend::Relay(relay), packet));
+    }
     let LocalMethod::Signature { key, chain } = &connection.local.method else {
         return Err(Fault::Unauthenticated(
             "a gateway without a certificate examines nobody".into(),
@@ -182,16 +252,21 @@ pub(super) fn begin(
         chain,
         now: calendar.0,
     };
-    Server::begin(examiner, &own, random).map_err(Fault::Unauthenticated)
+    let begun = Server::begin(examiner, &own, random).map_err(Fault::Unauthenticated);
+    begun.map(|(server, packet)| (Backend::Own(Box::new(server)), packet))
 }
 
-/// An initiator whose gateway has proven itself, and examines it.
+/// An initiator that its gateway examines.
 pub(super) struct LoggingIn {
-    /// The gateway.
-    pub(super) gateway: Proven,
+    /// Who the gateway has proven to be, by certificate or within TLS.
+    gateway: Option<Proven>,
+    /// Who it claims to be, and must prove within TLS.
+    claimed: Option<(Arc<Connection>, Identity)>,
     /// The body of its ID payload, which its last AUTH covers.
     pub(super) id: Vec<u8>,
     station: Station,
+    /// Who the server of EAP-TLS is, if not the gateway.
+    server: Option<IdentityPattern>,
     /// Our AUTH, which proves it, is on the way.
     pub(super) key: Option<Secret>,
 }
@@ -212,10 +287,48 @@ impl LoggingIn {
         };
         let station = Station::new(Arc::clone(login), Arc::clone(store), calendar.0);
         Ok(Self {
-            gateway,
+            gateway: Some(gateway),
+            claimed: None,
             id: id.to_vec(),
             station,
+            server: login.server.clone(),
             key: None,
+        })
+    }
+
+    /// Begins without a proof of the gateway, which then proves itself within TLS (RFC 5998 §3).
+    pub(super) fn begin_alone(
+        connection: &Arc<Connection>,
+        (claimed, id): (Identity, &[u8]),
+        calendar: Calendar,
+    ) -> Result<Self, Fault> {
+        let store = match (login_of(connection), &connection.remote.method) {
+            (Some(login), RemoteMethod::Signature(store)) if connection.is_eap_only => {
+                Some((login, store)).filter(|_| login.is_safe_alone())
+            }
+            _ => None,
+        };
+        let (login, store) = store.ok_or_else(|| {
+            Fault::Unauthenticated("the peer does not prove itself before it asks".into())
+        })?;
+        if !connection.accepts(&claimed) {
+            return Err(unaccepted(&claimed, core::slice::from_ref(connection)));
+        }
+        let station = Station::new(Arc::clone(login), Arc::clone(store), calendar.0);
+        Ok(Self {
+            gateway: None,
+            claimed: Some((Arc::clone(connection), claimed)),
+            id: id.to_vec(),
+            station,
+            server: None,
+            key: None,
+        })
+    }
+
+    /// Who the gateway is, once both ends have proven the key.
+    pub(super) fn proven(self) -> Result<Proven, Fault> {
+        self.gateway.ok_or_else(|| {
+            Fault::Unauthenticated("the gateway has not proven itself within TLS".into())
         })
     }
 
@@ -223,6 +336,7 @@ impl LoggingIn {
     pub(super) fn on_packet(
         &mut self,
         parts: &Parts<'_>,
+        calendar: Calendar,
         random: &mut Stream,
     ) -> Result<Step, Fault> {
         let Some(packet) = parts.eap else {
@@ -232,18 +346,30 @@ impl LoggingIn {
         };
         match self.station.on_packet(packet, random) {
             Told::Answer(packet) => Ok(Step::Answer(Payload::Eap(packet))),
-            Told::Content(key, None) => Ok(Step::Prove(key)),
+            Told::Content(key, None) => match self.gateway {
+                Some(_) => Ok(Step::Prove(key)),
+                None => Err(Fault::Unauthenticated(
+                    "the gateway has proven itself neither by a certificate nor within TLS".into(),
+                )),
+            },
+            Told::Content(key, Some(server)) if self.gateway.is_none() => {
+                self.gateway = Some(self.gateway_of(&server, calendar)?);
+                Ok(Step::Prove(key))
+            }
             Told::Content(key, Some(server)) => match self.is_gateways(&server) {
                 true => Ok(Step::Prove(key)),
                 false => Err(Fault::Unauthenticated(
-                    "the server of EAP-TLS has a certificate that names no gateway of ours".into(),
+                    "the server of EAP-TLS has a certificate that names neither a gateway of ours \
+                     nor local aaa_id"
+                        .into(),
                 )),
             },
             Told::Over(why) => Err(Fault::Unauthenticated(why)),
         }
     }
 
-    /// Whether a certificate that TLS has checked names a gateway that we accept.
+    /// Whether a certificate that TLS has checked names a gateway that we accept, or the server
+    /// that we are to find behind it.
     fn is_gateways(&self, chain: &[Vec<u8>]) -> bool {
         let leaf = chain.first().map(|der| Certificate::from_der(der));
         let Some(Ok(leaf)) = leaf else {
@@ -251,7 +377,21 @@ impl LoggingIn {
         };
         let names = leaf.names();
         let mut named = names.iter().filter_map(Identity::of_certificate);
-        named.any(|name| self.gateway.connection.accepts(&name))
+        if let Some(server) = &self.server {
+            return named.any(|name| server.fits(&name));
+        }
+        let connection = self.gateway.as_ref().map(|it| &it.connection);
+        named.any(|name| connection.is_some_and(|it| it.accepts(&name)))
+    }
+
+    /// The gateway that has proven itself within TLS alone. Its certificate must name who it
+    /// claimed to be: AUTH covers that.
+    fn gateway_of(&self, chain: &[Vec<u8>], calendar: Calendar) -> Result<Proven, Fault> {
+        let (connection, claimed) = self.claimed.as_ref().ok_or_else(nameless)?;
+        let ders: Vec<&[u8]> = chain.iter().map(Vec::as_slice).collect();
+        let accepting = core::slice::from_ref(connection);
+        let found = trusted(LeafKeys::Any, accepting, claimed, &ders, calendar)?;
+        found.proven(claimed).ok_or_else(nameless)
     }
 }
 

@@ -5,6 +5,7 @@
 //! Outgoing messages go to an [`Outbox`], results are [`Fact`]s. A peer's request is also a fact:
 //! the node grants or refuses what it holds, then [`Session::conclude`] sends the one answer.
 
+mod examined;
 mod mobike;
 mod requests;
 
@@ -561,6 +562,15 @@ impl Session {
         };
         let proven = answering.examining.as_mut()?.proven.as_mut()?;
         Some(&mut proven.1)
+    }
+
+    /// A station that waits for an answer has another configuration.
+    #[cfg(test)]
+    pub(super) fn reconfigure(&mut self, connection: Arc<Connection>) {
+        let State::Authenticating(it) = &mut self.state else {
+            panic!("it does not wait for an answer");
+        };
+        it.connection = connection;
     }
 
     #[cfg(test)]

@@ -3,9 +3,11 @@
 mod authentication;
 mod child_collisions;
 mod eap;
+mod eap_only;
 mod hostile;
 mod ike_collisions;
 mod init;
 mod mobike;
+mod radius;
 mod storm;
 mod world;

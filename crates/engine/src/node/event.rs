@@ -117,6 +117,13 @@ pub enum Event {
         /// What differed: the proposals, the identity, the certificate, the selector.
         reason: String,
     },
+    /// A server of RADIUS has become silent, or answers again.
+    RadiusServer {
+        /// Where it is.
+        address: SocketAddr,
+        /// It does not answer.
+        is_silent: bool,
+    },
     /// The peer reports an error. Before phase 1 is done this is not authenticated, only a hint.
     PeerComplains {
         /// Connection, if one was chosen.

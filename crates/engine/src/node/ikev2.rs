@@ -171,7 +171,7 @@ impl Node {
         self.flush(Some(id), out);
     }
 
-    fn on_ikev2_fact(&mut self, id: SessionId, path: Path, fact: Fact, now: Instant) {
+    pub(super) fn on_ikev2_fact(&mut self, id: SessionId, path: Path, fact: Fact, now: Instant) {
         match fact {
             Fact::Pending => {}
             Fact::Heard => self.authentic_from(id, path, now),
@@ -207,6 +207,7 @@ impl Node {
                 self.authentic_from(id, path, now);
                 self.child_postponed(child, spi, after, now);
             }
+            Fact::AsksServer(question) => self.ask_server(id, *question, now),
             Fact::Told(_, notices) => self.on_told(id, path, notices, now),
             Fact::Unread(..) => {}
         }

@@ -271,6 +271,7 @@ impl Node {
             Fact::Heard
             | Fact::Established(_)
             | Fact::Renewed
+            | Fact::AsksServer(_)
             | Fact::ChildPostponed(..)
             | Fact::Failed(_) => {}
         }

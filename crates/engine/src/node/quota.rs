@@ -37,7 +37,7 @@ impl Node {
         let id = match timer {
             Timer::Session(id) => id,
             Timer::Child(child) => self.children.get(&child)?.session?,
-            Timer::Station(_) | Timer::Accounts | Timer::Reminder => return None,
+            Timer::Station(_) | Timer::Accounts | Timer::Reminder | Timer::Radius => return None,
         };
         self.sessions.get(&id)?.ike.identity().cloned()
     }

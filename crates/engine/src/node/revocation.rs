@@ -41,6 +41,10 @@ impl Node {
         let RemoteMethod::Eap(examiner) = method else {
             return None;
         };
+        // Nobody asks the servers again.
+        if examiner.asks_servers {
+            return None;
+        }
         let user = session.ike.identity()?.identity();
         let is_there = examiner.users.as_ref().is_some_and(|it| it.has(user));
         (!is_there).then_some(EndCause::UserRemoved)

@@ -409,6 +409,7 @@ impl Node {
         }
         self.abandon_first_child(id);
         let exchange = self.sessions[&id].ike.next_exchange(&mut self.random);
+        self.forget_question(id);
         let Some(mut session) = self.sessions.remove(id) else {
             return;
         };

@@ -9,6 +9,7 @@ use super::stations::{State, Station};
 use crate::config::Version;
 use crate::identity::Identity;
 use crate::ike::Role;
+use crate::radius::ServerStatus;
 use crate::sa::{Mode, Path};
 use crate::suite::Standing;
 use crate::time::{Duration, Instant};
@@ -24,6 +25,8 @@ pub struct Status {
     pub fragment_octets: usize,
     /// Name, assigned addresses and total addresses of each pool.
     pub pools: Vec<(String, usize, u128)>,
+    /// Servers of RADIUS.
+    pub radius: Vec<ServerStatus>,
 }
 
 /// A connection.
@@ -186,6 +189,7 @@ impl Node {
             half_open: self.half_open.total(),
             fragment_octets: self.assembly.octets() + self.fragments_of_ikev2(),
             pools: pools.collect(),
+            radius: self.radius.status(),
         }
     }
 

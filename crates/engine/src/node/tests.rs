@@ -23,6 +23,7 @@ mod proof;
 mod proven;
 mod quotas;
 mod race;
+mod radius;
 mod removals;
 mod renewals;
 mod replays;
@@ -1350,6 +1351,7 @@ fn config(is_station: bool, change: &Change) -> Config {
         },
         encapsulation: Encapsulation::ThroughNat,
         fragments: true,
+        is_eap_only: false,
         mobike: true,
         dpd_delay: None,
         dpd_timeout: Duration::from_secs(10),
@@ -1373,6 +1375,7 @@ fn config(is_station: bool, change: &Change) -> Config {
     Config {
         connections: vec![Arc::new(connection)],
         pools,
+        radius: None,
         limits,
     }
 }

@@ -19,6 +19,8 @@ pub(super) enum Timer {
     Accounts,
     /// Former peers are reminded one by one.
     Reminder,
+    /// A server of RADIUS has not answered.
+    Radius,
 }
 
 impl Timer {

@@ -142,9 +142,10 @@ fn a_password_is_tried_a_few_times_and_then_slowly() {
     let user = Peer::of_user("phones", &Identity::parse("alice").unwrap());
     let other = Peer::of_user("phones", &Identity::parse("bob").unwrap());
     let mut quotas = Quotas::default();
+    let from = [192, 0, 2, 7].into();
     let tries = |quotas: &mut Quotas, user, now| {
         let all = 0..1_000;
-        all.take_while(|_| quotas.take_password(user, now).is_ok())
+        all.take_while(|_| quotas.take_password(user, from, now).is_ok())
             .count()
     };
     let now = Instant(0) + Duration::from_secs(1_000);
@@ -154,4 +155,14 @@ fn a_password_is_tried_a_few_times_and_then_slowly() {
     assert_eq!(tries(&mut quotas, &user, now + Duration::from_secs(30)), 3);
     // Exchanges are another matter.
     assert!(quotas.take_exchange(&user, 1_000, now).is_ok());
+    // Who guesses is stopped, and a user at another address is not.
+    let carol = Peer::of_user("phones", &Identity::parse("carol").unwrap());
+    let mut guesses = 0;
+    while quotas.take_password(&carol, from, now).is_ok() {
+        quotas.was_wrong(from, now);
+        guesses += 1;
+    }
+    assert_eq!(guesses, 10);
+    let elsewhere = [192, 0, 2, 8].into();
+    assert!(quotas.take_password(&carol, elsewhere, now).is_ok());
 }

@@ -240,6 +240,9 @@ server outer {{
     eap
   }}
   authenticate {{
+    Auth-Type MS-CHAP {{
+      mschap
+    }}
     eap
   }}
   post-auth {{

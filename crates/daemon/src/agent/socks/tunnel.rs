@@ -281,7 +281,7 @@ impl Tunnel {
                 Effect::Reply(packet) => facts.reply(packet),
                 Effect::Outbound(change) => facts.outbound(change),
                 Effect::Event(event) => facts.event(event),
-                Effect::Inbound(_) | Effect::IkeKeys(..) => {}
+                Effect::Inbound(_) | Effect::IkeKeys(..) | Effect::Radius(..) => {}
             }
         }
         if let Some(remote) = too_large {

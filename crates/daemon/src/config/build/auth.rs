@@ -39,6 +39,12 @@ impl Builder<'_> {
         };
         share(&local, &mut remote);
         share(&remote, &mut local);
+        // With EAP alone a gateway and whom it trusts are those of a certificate.
+        match table.is_eap_only() {
+            true if table.remote_addrs.is_empty() => local.auth = Auth::Pubkey,
+            true => remote.auth = Auth::Pubkey,
+            false => {}
+        }
         let key = format!("connections.{name}");
         let is_rsa_only = table.version != 2;
         let local = self.local(&format!("{key}.local"), &local, is_rsa_only);
@@ -77,17 +83,24 @@ impl Builder<'_> {
                 Ok(LocalAuth { identity, method })
             }
             Auth::EapTls => {
+                let server = table.aaa_id.as_ref();
+                let server = server.map(|id| {
+                    let read = IdentityPattern::parse(id);
+                    read.map_err(|error| self.value(&format!("{key}.aaa_id"), &error.to_string()))
+                });
+                let server = server.transpose()?;
                 let (key, chain, identity) = self.certified(key, table, identity, is_rsa_only)?;
                 let user = table.eap_id.clone();
                 let login = Login {
                     user: user.unwrap_or_else(|| identity.to_string()),
                     method: LoginMethod::Certificate(key, chain),
+                    server,
                 };
                 let method = LocalMethod::Eap(Arc::new(login));
                 Ok(LocalAuth { identity, method })
             }
             Auth::EapMschapv2 => self.password(key, table, identity),
-            Auth::Eap => {
+            Auth::Eap | Auth::EapRadius => {
                 let text = "say which: \"eap-mschapv2\" or \"eap-tls\"";
                 Err(self.value(&format!("{key}.auth"), text))
             }
@@ -128,6 +141,7 @@ impl Builder<'_> {
         let login = Login {
             user,
             method: LoginMethod::Password(hash),
+            server: None,
         };
         let method = LocalMethod::Eap(Arc::new(login));
         Ok(LocalAuth { identity, method })
@@ -213,6 +227,10 @@ impl Builder<'_> {
                 }
                 RemoteMethod::Eap(Arc::new(examiner))
             }
+            Auth::EapRadius => RemoteMethod::Eap(Arc::new(Examiner {
+                asks_servers: true,
+                ..Examiner::default()
+            })),
         };
         Ok(RemoteAuth { identities, method })
     }

@@ -80,3 +80,94 @@ fn a_client_probes_a_silent_peer_sooner_than_a_gateway() {
     assert_eq!(delay(client, "dpd_delay = \"9s\""), seconds(9));
     assert_eq!(delay(client, "dpd_delay = \"0\""), None);
 }
+
+/// A configuration of a gateway whose folder has certificates, and a secret with these rights.
+fn radius(remote: &str, table: &str, mode: u32) -> Result<Loaded, String> {
+    use std::os::unix::fs::PermissionsExt;
+
+    let own = (std::process::id(), std::thread::current().id());
+    let folder = std::env::temp_dir().join(format!("caravan-radius-{own:?}"));
+    let text = format!(
+        "[connections.road]\nversion = 2\n\
+         local = {{ auth = \"psk\", secret = \"s\", id = \"sg.example\" }}\n\
+         remote = {{ {remote} }}\n\
+         [connections.road.children.net]\nlocal_ts = [\"10.10.0.0/24\"]\n{table}"
+    );
+    let path = folder.join("road.toml");
+    let file = file::parse(&path, &text).map_err(|fault| fault.to_string())?;
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let secret = folder.join("secret");
+    std::fs::write(&secret, "0123456789abcdef0123456789abcdef\n").expect("written");
+    let rights = std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(&secret, rights).expect("set");
+    let built = build(&path, file, (Names::Needed, Origin::Files));
+    std::fs::remove_dir_all(&folder).expect("removed");
+    built.map_err(|fault| fault.to_string())
+}
+
+const PSK: &str = "auth = \"psk\", id = \"ms.example\"";
+const SERVERS: &str = "[radius]\nservers = [\"10.1.0.5\", \"fd00::5\"]\nsecret_file = \"secret\"\n";
+
+#[test]
+fn servers_of_radius_are_addresses_and_their_secret_is_private() {
+    let loaded = radius(PSK, SERVERS, 0o600).expect("a configuration");
+    let servers = loaded.engine.radius.expect("servers");
+    let found: Vec<String> = servers
+        .all
+        .iter()
+        .map(|it| it.address.to_string())
+        .collect();
+    assert_eq!(found, ["10.1.0.5:1812", "[fd00::5]:1812"]);
+    assert_eq!(servers.all[0].secret.0, b"0123456789abcdef0123456789abcdef");
+    assert_eq!(servers.nas_identifier, "caravan");
+    let idle = |(place, text): &(String, String)| {
+        place == "radius" && text.contains("no connection asks these servers")
+    };
+    assert!(loaded.warnings.iter().any(idle));
+    for (table, mode, wanted) in [
+        (SERVERS.to_owned(), 0o640, "chmod 600"),
+        (
+            SERVERS.replace("10.1.0.5", "radius.example"),
+            0o600,
+            "names are not resolved",
+        ),
+        (SERVERS.replace("10.1.0.5", "fd00::5"), 0o600, "named twice"),
+        (
+            SERVERS.replace("\"10.1.0.5\", \"fd00::5\"", ""),
+            0o600,
+            "name 1 to 8 servers",
+        ),
+        (
+            SERVERS.replace("\"secret\"", "\"none\""),
+            0o600,
+            "cannot read",
+        ),
+        (format!("{SERVERS}nas_id = \"\"\n"), 0o600, "radius.nas_id"),
+        (
+            "[radius]\nservers = [\"10.1.0.5\"]\n".to_owned(),
+            0o600,
+            "'secret_file' is missing",
+        ),
+        (
+            format!("{SERVERS}secret = \"s\"\n"),
+            0o600,
+            "unknown key 'secret'",
+        ),
+    ] {
+        let said = radius(PSK, &table, mode).err().expect("refused");
+        assert!(said.contains(wanted), "{said}\nwanted {wanted}");
+    }
+}
+
+#[test]
+fn a_gateway_that_asks_servers_names_them_and_has_a_certificate() {
+    let asks = "auth = \"eap-radius\"";
+    let said = radius(asks, "", 0o600).err().expect("refused");
+    assert!(said.contains("add the table with servers"), "{said}");
+    // It has a pre-shared key here.
+    let said = radius(asks, SERVERS, 0o600).err().expect("refused");
+    assert!(
+        said.contains("only to a gateway with a certificate"),
+        "{said}"
+    );
+}

@@ -14,7 +14,9 @@ use super::super::values::SecretText;
 pub struct AuthTable {
     /// Proof of identity: a certificate ("pubkey"), a pre-shared key ("psk"), or with IKEv2 a
     /// method of EAP, after the gateway has proven itself by its certificate. "eap-mschapv2": a
-    /// user's password. "eap-tls": a certificate within TLS. "eap", `remote` only: either of them.
+    /// user's password. "eap-tls": a certificate within TLS; if both ends have it, the gateway
+    /// proves itself within TLS alone. `remote` only: "eap", a password or a certificate, and
+    /// "eap-radius", what the servers of `[radius]` decide.
     pub auth: Auth,
     /// Certificate files. `local`: ours, then intermediates. `remote`: the peers' own certificates;
     /// then only these are accepted, whatever `cacerts` says.
@@ -38,6 +40,9 @@ pub struct AuthTable {
     pub id: Option<String>,
     /// With EAP, `local`: what we call ourselves there. Default with "eap-tls": `id`.
     pub eap_id: Option<String>,
+    /// With "eap-tls", `local`: the name in the certificate of the server of EAP, if it is not the
+    /// gateway but a server of RADIUS behind it. Default: `id` of `remote`.
+    pub aaa_id: Option<String>,
     /// With EAP, `remote`: file of the users and their passwords, which `caravan user` writes.
     #[serde(skip_serializing)]
     pub users: Option<PathBuf>,
@@ -61,6 +66,7 @@ impl ReadTable for AuthTable {
             revocation: keys.given("revocation")?,
             id: keys.given("id")?,
             eap_id: keys.given("eap_id")?,
+            aaa_id: keys.given("aaa_id")?,
             users: keys.given("users")?,
             secret: keys.given("secret")?,
             secret_file: keys.given("secret_file")?,
@@ -91,12 +97,14 @@ pub enum Auth {
     EapTls,
     /// Either of both.
     Eap,
+    /// What servers of RADIUS decide.
+    EapRadius,
 }
 
 impl Auth {
     /// Whether it is a method of EAP.
     pub const fn is_eap(self) -> bool {
-        matches!(self, Self::EapMschapv2 | Self::EapTls | Self::Eap)
+        !matches!(self, Self::Pubkey | Self::Psk)
     }
 }
 
@@ -110,6 +118,7 @@ impl Read for Auth {
                 ("eap-mschapv2", Self::EapMschapv2),
                 ("eap-tls", Self::EapTls),
                 ("eap", Self::Eap),
+                ("eap-radius", Self::EapRadius),
             ],
         )
     }

@@ -104,6 +104,7 @@ impl Setup {
             start: Start::AtOnce,
             encapsulation: Encapsulation::ThroughNat,
             fragments: true,
+            is_eap_only: false,
             mobike: true,
             dpd_delay: None,
             dpd_timeout: Duration::from_secs(30),
@@ -217,6 +218,7 @@ impl Pair {
             responders: Config {
                 connections: responders.into_iter().map(Arc::new).collect(),
                 pools: Vec::new(),
+                radius: None,
                 limits: Limits::default(),
             },
             now: Instant(0),

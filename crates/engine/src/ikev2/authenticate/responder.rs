@@ -9,7 +9,7 @@ use wire::ikev2::{Delete, NotifyType, Payload};
 use super::super::addresses;
 use super::super::auth::{check, check_key, identification, identity_of, prove, prove_key};
 use super::super::configuration;
-use super::super::eap::{Examined, Examining, begin, examiner};
+use super::super::eap::{Backend, Examined, Examining, Tried, begin, examiner};
 use super::super::established::{Established, Question, Subject};
 use super::super::init::{Answering, Init};
 use super::super::offers::offer_of;
@@ -17,11 +17,11 @@ use super::super::parts::{Parts, notify};
 use super::super::window::{At, IkeSa, Opened};
 use super::establish;
 use crate::config::Connection;
-use crate::eap::Server;
 use crate::identity::Identity;
 use crate::ike::auth::Proven;
 use crate::ike::{Fact, Fault, Role};
 use crate::quotas::Quotas;
+use crate::radius::Verdict;
 use crate::time::{Calendar, Instant};
 
 /// What a responder needs for checking.
@@ -45,8 +45,13 @@ pub(in crate::ikev2) fn on_request(
 ) -> Result<(Established, Vec<Fact>), Unproven> {
     let (calendar, addresses) = (checks.calendar, checks.addresses);
     let judged = match answering.examining.take() {
+        Some(examining) if examining.waiting.is_some() => {
+            // It is repeated, and the server has not answered yet.
+            answering.examining = Some(examining);
+            return Err(Box::new((Some(answering), Fact::Pending)));
+        }
         Some(examining) if examining.proven.is_none() => {
-            return Err(examine(answering, examining, &opened, checks, at));
+            return Err(examine(answering, examining, opened, checks, at));
         }
         Some(mut examining) => {
             let judged = judge_user(&mut examining, &answering.init, &opened, checks, at);
@@ -144,12 +149,12 @@ fn begin_examination(
     calendar: Calendar,
     at: &mut At<'_>,
 ) -> Unproven {
-    let (connection, server, chain) = match introduce(&answering, &opened, calendar, at) {
+    let (connection, backend, chain) = match introduce(&answering, &opened, calendar, at) {
         Ok(introduced) => introduced,
         Err(fault) => return refuse(answering, &opened, fault, at),
     };
     answering.sa.answer(&opened, &chain, at);
-    answering.examining = Some(Box::new(Examining::new(connection, opened, server)));
+    answering.examining = Some(Box::new(Examining::new(connection, opened, backend)));
     Box::new((Some(answering), Fact::Pending))
 }
 
@@ -159,36 +164,98 @@ fn introduce(
     opened: &Opened,
     calendar: Calendar,
     at: &mut At<'_>,
-) -> Result<(Arc<Connection>, Server, Vec<Payload>), Fault> {
+) -> Result<(Arc<Connection>, Backend, Vec<Payload>), Fault> {
     let parts = opened.parts()?;
     let (claimed, asked) = names_of(&parts)?;
     let (connection, examiner) = examiner(&answering.candidates, &claimed, asked.as_ref())?;
-    let mut chain = introduction(&connection, &answering.init, at)?;
-    let (server, packet) = begin(&connection, &examiner, calendar, at.random)?;
+    // RFC 5998 §3: a peer that is content with EAP alone gets no other proof.
+    let is_alone = connection.is_eap_only
+        && examiner.is_safe_alone()
+        && parts.has(NotifyType::EapOnlyAuthentication);
+    let mut chain = match is_alone {
+        true => {
+            let own = identification(&connection.local.identity);
+            vec![Payload::IdentificationResponder(own)]
+        }
+        false => introduction(&connection, &answering.init, at)?,
+    };
+    let (backend, packet) = begin(&connection, &examiner, calendar, at.random)?;
     chain.push(Payload::Eap(packet));
-    Ok((connection, server, chain))
+    Ok((connection, backend, chain))
 }
 
 /// A packet of the peer: ours follows, and the verdict at the end.
 fn examine(
     mut answering: Answering,
     mut examining: Box<Examining>,
-    opened: &Opened,
+    opened: Opened,
     checks: Checks<'_>,
     at: &mut At<'_>,
 ) -> Unproven {
     let parts = opened.parts();
     let Some(packet) = parts.ok().and_then(|parts| parts.eap) else {
         let text = "a message of IKE_AUTH without the packet of EAP that is due";
-        return refuse(answering, opened, Fault::Misbehaved(text.into()), at);
+        return refuse(answering, &opened, Fault::Misbehaved(text.into()), at);
     };
-    if let (Some(user), Some(quotas)) = (examining.user_of(packet), checks.quotas)
-        && let Err(excess) = quotas.take_password(&user, at.now)
+    let peer = at.path.remote.ip();
+    let mut quotas = checks.quotas;
+    if let Some(quotas) = &mut quotas
+        && let Some(tried) = examining.tries(packet)
     {
-        answering.examining = Some(examining);
-        return Box::new((Some(answering), Fact::Dropped(excess.reason)));
+        let taken = match tried {
+            Tried::User(user) => quotas.take_password(&user, peer, at.now),
+            Tried::Server => quotas.may_try(peer, at.now),
+        };
+        if let Err(excess) = taken {
+            answering.examining = Some(examining);
+            return Box::new((Some(answering), Fact::Dropped(excess.reason)));
+        }
     }
-    match examining.on_packet(packet, checks.calendar, at.random) {
+    let was_refused = examining.refusal().is_some();
+    let examined = examining.on_packet(packet, peer, checks.calendar, at.random);
+    if let Some(quotas) = quotas
+        && !was_refused
+        && examining.refusal().is_some()
+    {
+        quotas.was_wrong(peer, at.now);
+    }
+    if let Examined::Asked(question) = examined {
+        examining.waiting = Some((opened, at.path));
+        answering.examining = Some(examining);
+        return Box::new((Some(answering), Fact::AsksServer(question)));
+    }
+    tell(answering, examining, &opened, examined, at)
+}
+
+/// A server of RADIUS has answered: the peer is told.
+pub(in crate::ikev2) fn on_verdict(
+    mut answering: Answering,
+    verdict: Verdict,
+    at: &mut At<'_>,
+) -> Unproven {
+    let waiting = answering.examining.take();
+    let Some(mut examining) = waiting else {
+        return Box::new((Some(answering), Fact::Pending));
+    };
+    let Some((opened, path)) = examining.waiting.take() else {
+        answering.examining = Some(examining);
+        return Box::new((Some(answering), Fact::Pending));
+    };
+    at.path = path;
+    let examined = examining.on_verdict(verdict, at.now);
+    tell(answering, examining, &opened, examined, at)
+}
+
+/// Answers the peer's packet.
+fn tell(
+    mut answering: Answering,
+    examining: Box<Examining>,
+    opened: &Opened,
+    examined: Examined,
+    at: &mut At<'_>,
+) -> Unproven {
+    match examined {
+        Examined::Asked(_) => Box::new((Some(answering), Fact::Pending)),
         Examined::Next(packet) => {
             answering.sa.answer(opened, &[packet], at);
             answering.examining = Some(examining);

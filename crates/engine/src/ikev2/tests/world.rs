@@ -23,6 +23,7 @@ use crate::ikev1::tests::pair::{JANUARY_2027, signatures};
 use crate::ikev2::cookie::Cookies;
 use crate::ikev2::message::Message;
 use crate::ikev2::session::{Beginning, Means, Session};
+use crate::radius::{Question, Verdict};
 use crate::sa::{ChildId, Mode, Path, Protocol, Secret};
 use crate::selector::TrafficSelector;
 use crate::time::{Duration, Instant};
@@ -47,6 +48,7 @@ fn tls_login() -> LocalMethod {
     LocalMethod::Eap(Arc::new(Login {
         user: "somebody".into(),
         method: LoginMethod::Certificate(key, chain),
+        server: None,
     }))
 }
 
@@ -60,6 +62,7 @@ pub(super) fn examiner() -> Examiner {
     Examiner {
         users: Some(Arc::new(users)),
         trusted: Some(trusted),
+        ..Examiner::default()
     }
 }
 
@@ -125,6 +128,7 @@ impl Setup {
             (Proof::Password(text), _) => LocalMethod::Eap(Arc::new(Login {
                 user: "alice".into(),
                 method: LoginMethod::Password(NtHash::of_password(text)),
+                server: None,
             })),
             (Proof::Tls, _) => tls_login(),
             (Proof::Certificate, true) => signatures("station", &["station"]).0,
@@ -217,6 +221,8 @@ pub(super) struct End {
     /// Names of everything that was sent.
     pub(super) arrows: Vec<String>,
     pub(super) drops: crate::counters::DropCounters,
+    /// For a server of RADIUS.
+    pub(super) questions: Vec<Question>,
     next_child: u32,
     next_spi: u32,
 }
@@ -277,6 +283,7 @@ impl World {
             fault: None,
             arrows: Vec::new(),
             drops: crate::counters::DropCounters::default(),
+            questions: Vec::new(),
             next_child: if is_station { 100 } else { 200 },
             next_spi: if is_station { 0x1000_0000 } else { 0x2000_0000 },
         };
@@ -501,6 +508,7 @@ impl World {
                     .push(format!("established with {}", connection.name));
             }
             Fact::Renewed => end.facts.push("renewed".into()),
+            Fact::AsksServer(question) => end.questions.push(*question),
             Fact::AsksAddress(wanted) => end.grant_address(&wanted),
             Fact::Lease(lease) => {
                 let lease = lease.unwrap_or_default();
@@ -602,6 +610,23 @@ impl World {
         let mut out = session.outbox();
         step(session, &mut end.random, now, &mut out);
         self.flush(who, out);
+    }
+
+    /// A server of RADIUS has answered the gateway.
+    pub(super) fn examined(&mut self, verdict: Verdict) {
+        let now = self.now;
+        let end = &mut self.gateway;
+        let session = end.session.as_mut().expect("a session");
+        let mut out = session.outbox();
+        let facts = session.examined(verdict, &mut end.random, now, &mut out);
+        self.flush(Gateway, out);
+        self.act(Gateway, facts);
+    }
+
+    /// Changes the connection of an end that has not begun.
+    pub(super) fn change(&mut self, who: Who, change: impl FnOnce(&mut Connection)) {
+        let connection = &mut self.end(who).connection;
+        change(Arc::get_mut(connection).expect("nobody else has it"));
     }
 
     /// An end renews its child.

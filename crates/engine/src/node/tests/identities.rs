@@ -61,6 +61,7 @@ impl Crowd {
         let config = Config {
             connections: connections.into_iter().map(Arc::new).collect(),
             pools: if number == 0 { pools() } else { Vec::new() },
+            radius: None,
             limits,
         };
         self.members.push(Member {

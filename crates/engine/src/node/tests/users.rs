@@ -8,21 +8,33 @@ use crate::config::Version;
 use crate::eap::{Examiner, Login, LoginMethod, Users};
 use crate::ikev1::tests::pair::{JANUARY_2027, pattern, signatures};
 
-fn users(names: &[&str]) -> RemoteMethod {
+pub(super) fn examiner(names: &[&str]) -> Examiner {
     let mut users = Users::default();
     for name in names {
         users
             .add(name, NtHash::of_password("secret"))
             .expect("a user");
     }
-    RemoteMethod::Eap(Arc::new(Examiner {
+    Examiner {
         users: Some(Arc::new(users)),
-        trusted: None,
-    }))
+        ..Examiner::default()
+    }
+}
+
+fn users(names: &[&str]) -> RemoteMethod {
+    RemoteMethod::Eap(Arc::new(examiner(names)))
 }
 
 fn world(seed: u8) -> World {
-    let mut world = World::new(seed, |connection, is_station| {
+    examined_by(seed, || users(&["alice", "bob"]))
+}
+
+/// The station is the user alice.
+pub(super) fn examined_by(
+    seed: u8,
+    examiner: impl Fn() -> RemoteMethod + Send + Sync + 'static,
+) -> World {
+    let mut world = World::new(seed, move |connection, is_station| {
         speaks(connection, Version::V2);
         let (own, trusted) = signatures("gateway", &["gateway", "mid"]);
         match is_station {
@@ -31,6 +43,7 @@ fn world(seed: u8) -> World {
                 connection.local.method = LocalMethod::Eap(Arc::new(Login {
                     user: "alice".into(),
                     method: LoginMethod::Password(NtHash::of_password("secret")),
+                    server: None,
                 }));
                 connection.remote.identities = vec![pattern("gateway.example")];
                 connection.remote.method = trusted;
@@ -39,7 +52,7 @@ fn world(seed: u8) -> World {
                 connection.local.identity = Identity::parse("gateway.example").unwrap();
                 connection.local.method = own;
                 connection.remote.identities = vec![IdentityPattern::Any];
-                connection.remote.method = users(&["alice", "bob"]);
+                connection.remote.method = examiner();
             }
         }
     });
@@ -95,4 +108,53 @@ fn a_user_comes_up_although_a_third_of_all_datagrams_is_lost() {
         world.run(Duration::from_secs(120));
         world.assert_up();
     }
+}
+
+/// How often a station with a wrong password was refused, and how often it got no answer.
+fn guesses(seed: u8, user: &'static str) -> (usize, u64) {
+    let mut world = World::new(seed, move |connection, is_station| {
+        speaks(connection, Version::V2);
+        let (own, trusted) = signatures("gateway", &["gateway", "mid"]);
+        match is_station {
+            true => {
+                connection.local.identity = Identity::parse(user).unwrap();
+                connection.local.method = LocalMethod::Eap(Arc::new(Login {
+                    user: user.into(),
+                    method: LoginMethod::Password(NtHash::of_password("a guess")),
+                    server: None,
+                }));
+                connection.remote.identities = vec![pattern("gateway.example")];
+                connection.remote.method = trusted;
+            }
+            false => {
+                connection.local.identity = Identity::parse("gateway.example").unwrap();
+                connection.local.method = own;
+                connection.remote.identities = vec![IdentityPattern::Any];
+                connection.remote.method = users(&["alice"]);
+            }
+        }
+    });
+    for end in [0, 1] {
+        world.input(end, Input::Calendar(JANUARY_2027));
+    }
+    for _ in 0..40 {
+        world.run(Duration::from_secs(1));
+        world.command(0, Command::Down("road".into()));
+        world.command(0, Command::Up("road".into()));
+    }
+    let refused = |event: &Event| {
+        matches!(event, Event::NegotiationFailed { reason, .. }
+            if reason.contains("password") || reason.contains("no user"))
+    };
+    let drops = world.drops(1, DropReason::OverQuota);
+    (world.ends[1].count(refused), drops)
+}
+
+#[test]
+fn names_of_users_and_of_nobody_have_the_same_quota() {
+    let known = guesses(197, "alice");
+    assert_eq!(known, guesses(197, "carol"));
+    // One address: 10 at once, and one in 30 s.
+    assert!((10..=12).contains(&known.0), "{known:?}");
+    assert!(known.1 > 0, "{known:?}");
 }

@@ -249,7 +249,10 @@ impl Control {
                     self.inner = addresses.first().copied();
                 }
                 Effect::Event(event) => self.log.note(event, now),
-                Effect::Inbound(_) | Effect::Outbound(_) | Effect::IkeKeys(..) => {}
+                Effect::Inbound(_)
+                | Effect::Outbound(_)
+                | Effect::IkeKeys(..)
+                | Effect::Radius(..) => {}
             }
         }
         opened

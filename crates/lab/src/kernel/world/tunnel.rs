@@ -69,6 +69,7 @@ impl Tunnel {
         Config {
             connections: vec![Arc::new(connection)],
             pools: Vec::new(),
+            radius: None,
             limits: Limits::default(),
         }
     }
@@ -84,6 +85,7 @@ impl Tunnel {
         Config {
             connections: vec![Arc::new(connection)],
             pools: Vec::new(),
+            radius: None,
             limits: Limits::default(),
         }
     }
@@ -118,6 +120,7 @@ impl Tunnel {
         let mut all = Config {
             connections: Vec::new(),
             pools: Vec::new(),
+            radius: None,
             limits: Limits::default(),
         };
         for (index, (tunnel, set)) in tunnels.iter().enumerate() {
@@ -254,6 +257,7 @@ pub(super) fn router(
     Config {
         connections,
         pools: Vec::new(),
+        radius: None,
         limits: Limits::default(),
     }
 }

@@ -39,6 +39,7 @@ fn with_pool(connection: Connection, last: u8) -> Crowd {
     let config = Config {
         connections: config.connections.clone(),
         pools: pools.collect(),
+        radius: None,
         limits: config.limits.clone(),
     };
     crowd.input(0, Input::Configure(Arc::new(config)));

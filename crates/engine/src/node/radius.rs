@@ -1,0 +1,106 @@
+//! Servers of RADIUS that examine peers of IKEv2: what sessions ask them, and what they answer.
+
+use std::net::SocketAddr;
+
+use super::session_id::SessionId;
+use super::timers::Timer;
+use super::{Event, Node, Output};
+use crate::radius::{Client, Question, ServerStatus, Ticket, Verdict};
+use crate::time::Instant;
+
+/// The client, and its timer.
+#[derive(Default)]
+pub(super) struct Radius {
+    client: Client,
+    armed: Option<Instant>,
+}
+
+impl Radius {
+    pub(super) fn status(&self) -> Vec<ServerStatus> {
+        self.client.status()
+    }
+}
+
+const fn ticket(id: SessionId) -> Ticket {
+    id.0 as Ticket
+}
+
+impl Node {
+    /// Takes over the servers of the configuration.
+    pub(super) fn configure_radius(&mut self, now: Instant) {
+        self.radius.client.configure(self.config.radius.clone());
+        self.drain_radius(now);
+    }
+
+    /// A session asks about a packet of its peer.
+    pub(super) fn ask_server(&mut self, id: SessionId, question: Question, now: Instant) {
+        let random = &mut self.random;
+        self.radius.client.ask(ticket(id), question, random, now);
+        self.drain_radius(now);
+    }
+
+    /// A session that waits for an answer is over.
+    pub(super) fn forget_question(&mut self, id: SessionId) {
+        self.radius.client.forget(ticket(id));
+        self.arm_radius();
+    }
+
+    /// A datagram of a server.
+    pub(super) fn on_radius(&mut self, from: SocketAddr, datagram: &[u8], now: Instant) {
+        let drops = &mut self.drops;
+        self.radius.client.on_datagram(from, datagram, now, drops);
+        self.drain_radius(now);
+    }
+
+    pub(super) fn on_radius_timer(&mut self, now: Instant) {
+        self.radius.armed = None;
+        self.radius.client.on_deadline(&mut self.random, now);
+        self.drain_radius(now);
+    }
+
+    /// Sends what is due, and tells sessions what was answered.
+    fn drain_radius(&mut self, now: Instant) {
+        while let Some((address, is_silent)) = self.radius.client.change() {
+            self.outputs
+                .tell(Event::RadiusServer { address, is_silent });
+        }
+        while let Some((to, datagram)) = self.radius.client.datagram() {
+            self.outputs.push(Output::Radius(to, datagram));
+        }
+        while let Some((ticket, verdict)) = self.radius.client.verdict() {
+            if let Ok(number) = u32::try_from(ticket) {
+                self.on_verdict(SessionId(number), verdict, now);
+            }
+        }
+        self.arm_radius();
+    }
+
+    fn arm_radius(&mut self) {
+        let deadline = self.radius.client.deadline();
+        let armed = &mut self.radius.armed;
+        self.timers.arm(Timer::Radius, armed, deadline);
+    }
+
+    fn on_verdict(&mut self, id: SessionId, verdict: Verdict, now: Instant) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let path = session.path();
+        if matches!(verdict, Verdict::Reject { .. }) && self.config.limits.has_quotas {
+            self.quotas.was_wrong(path.remote.ip(), now);
+        }
+        let mut out = session.ike.outbox();
+        let Some(ike) = session.ike.v2_mut() else {
+            return;
+        };
+        let facts = ike.examined(verdict, &mut self.random, now, &mut out);
+        self.flush(Some(id), out);
+        for fact in facts {
+            // The previous fact may have ended the session.
+            if self.sessions.contains_key(&id) {
+                self.on_ikev2_fact(id, path, fact, now);
+            }
+        }
+        self.arm_session(id);
+    }
+}

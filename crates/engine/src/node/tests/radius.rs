@@ -1,0 +1,255 @@
+//! Servers of RADIUS behind a gateway. Here they are our own server of EAP.
+
+use crypto::rand::Stream;
+use wire::eap::{Eap, EapCode, EapKind};
+use wire::radius::{Code, Kind, Packet};
+
+use super::users::{examined_by, examiner};
+use super::*;
+use crate::eap::{Asked, Examiner, Own, Server};
+use crate::ikev1::tests::pair::{JANUARY_2027, signatures};
+use crate::radius::tests::{Reply, servers};
+
+const ONE: &str = "10.1.0.5:1812";
+const TWO: &str = "10.1.0.6:1812";
+
+/// A server with its exchanges, whose numbers are its State.
+struct Radius {
+    exchanges: Vec<Server>,
+    random: Stream,
+    /// Servers that do not answer.
+    dead: Vec<&'static str>,
+    /// Every so many datagrams one is lost.
+    loses: usize,
+    datagrams: usize,
+    session_timeout: Option<u32>,
+    /// What repeated requests get again.
+    answered: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl Radius {
+    fn new() -> Self {
+        Self {
+            exchanges: Vec::new(),
+            random: Seed::new([8; 32]).stream("radius", 0),
+            dead: Vec::new(),
+            loses: 0,
+            datagrams: 0,
+            session_timeout: None,
+            answered: BTreeMap::new(),
+        }
+    }
+
+    fn is_lost(&mut self) -> bool {
+        self.datagrams += 1;
+        self.loses > 0 && self.datagrams % self.loses == 0
+    }
+
+    fn answer(&mut self, to: SocketAddr, request: &[u8]) -> Option<Vec<u8>> {
+        if self.dead.iter().any(|it| to == it.parse().unwrap()) || self.is_lost() {
+            return None;
+        }
+        if let Some(response) = self.answered.get(request).cloned() {
+            return (!self.is_lost()).then_some(response);
+        }
+        let packet = Packet::parse(request).expect("a request");
+        let mut eap = Eap::parse(&packet.eap()).expect("a packet");
+        let state = packet.all(Kind::State).next();
+        let number = match state {
+            Some(octets) => usize::from(octets[0]),
+            None => {
+                let LocalMethod::Signature { key, chain } =
+                    signatures("gateway", &["gateway", "mid"]).0
+                else {
+                    unreachable!("a certificate");
+                };
+                let own = Own {
+                    key: &key,
+                    chain: &chain,
+                    now: JANUARY_2027.0,
+                };
+                let users = examiner(&["alice"]);
+                let (server, asked) = Server::begin(&users, &own, &mut self.random).unwrap();
+                // Our gateway has asked in its place.
+                eap = Eap::of_kind(EapCode::Response, asked.id(), EapKind::Identity, eap.data());
+                self.exchanges.push(server);
+                self.exchanges.len() - 1
+            }
+        };
+        let reply = match self.exchanges[number].on_packet(&eap, &mut self.random) {
+            Asked::More(eap) => {
+                Reply::of(Code::AccessChallenge, &eap).with(Kind::State, &[number as u8])
+            }
+            Asked::Proven(_, eap, key) => {
+                let mut reply = Reply::of(Code::AccessAccept, &eap).with_key(request, &key.0);
+                if let Some(seconds) = self.session_timeout {
+                    reply = reply.with(Kind::SessionTimeout, &seconds.to_be_bytes());
+                }
+                reply
+            }
+            Asked::Refused(eap, _) => Reply::of(Code::AccessReject, &eap),
+        };
+        let response = reply.to(request);
+        self.answered.insert(request.to_vec(), response.clone());
+        (!self.is_lost()).then_some(response)
+    }
+
+    /// Lets time pass, in steps that are a server's round trip.
+    fn run(&mut self, world: &mut World, span: Duration) {
+        let end = world.now + span;
+        while world.now < end {
+            world.run(Duration::from_millis(5));
+            for (to, request) in core::mem::take(&mut world.ends[1].seen.radius) {
+                if let Some(response) = self.answer(to, &request) {
+                    world.input(1, Input::Radius(to, &response));
+                }
+            }
+        }
+    }
+}
+
+fn relay() -> RemoteMethod {
+    RemoteMethod::Eap(Arc::new(Examiner {
+        asks_servers: true,
+        ..Examiner::default()
+    }))
+}
+
+fn world(seed: u8, addresses: &[&str]) -> World {
+    let mut world = examined_by(seed, relay);
+    configure(&mut world, addresses);
+    world
+}
+
+fn configure(world: &mut World, addresses: &[&str]) {
+    let config = Config {
+        radius: Some(servers(addresses)),
+        ..config(false, &world.change)
+    };
+    world.input(1, Input::Configure(Arc::new(config)));
+}
+
+fn silences(world: &World, silent: bool) -> usize {
+    world.ends[1].count(
+        |event| matches!(event, Event::RadiusServer { is_silent, .. } if *is_silent == silent),
+    )
+}
+
+#[test]
+fn a_server_lets_a_user_in() {
+    let mut world = world(200, &[ONE]);
+    let mut radius = Radius::new();
+    radius.run(&mut world, Duration::from_secs(2));
+    world.assert_up();
+    let status = world.ends[1].node.status(world.now);
+    let peer = status.connections[0].sessions[0].peer.as_ref();
+    assert_eq!(peer.expect("a peer").to_string(), "alice");
+    let [server] = &status.radius[..] else {
+        panic!("one server");
+    };
+    assert_eq!(server.address, ONE.parse().unwrap());
+    assert_eq!((server.counts.accepts, server.counts.rejects), (1, 0));
+    assert!(server.counts.requests >= 3 && !server.is_silent);
+    // A reload asks nobody again, and ends nothing.
+    configure(&mut world, &[TWO]);
+    radius.run(&mut world, Duration::from_secs(1));
+    world.assert_up();
+}
+
+#[test]
+fn datagrams_on_either_side_may_be_lost() {
+    for loses in [3, 4, 7] {
+        let mut world = world(201, &[ONE]);
+        world.network.loss = 0.1;
+        let mut radius = Radius::new();
+        radius.loses = loses;
+        radius.run(&mut world, Duration::from_secs(120));
+        world.assert_up();
+    }
+}
+
+#[test]
+fn another_server_takes_over_and_the_first_one_is_used_again_once_it_answers() {
+    let mut world = world(202, &[ONE, TWO]);
+    let mut radius = Radius::new();
+    radius.dead = vec![ONE];
+    radius.run(&mut world, Duration::from_secs(15));
+    world.assert_up();
+    assert_eq!(silences(&world, true), 1);
+    let status = world.ends[1].node.status(world.now).radius;
+    assert!(status[0].is_silent && !status[1].is_silent);
+    assert_eq!(
+        (status[0].counts.requests, status[0].counts.repeats),
+        (1, 2)
+    );
+    assert_eq!(status[1].counts.accepts, 1);
+    radius.dead.clear();
+    radius.run(&mut world, Duration::from_secs(90));
+    world.command(0, Command::Down("road".into()));
+    radius.run(&mut world, Duration::from_secs(5));
+    world.command(0, Command::Up("road".into()));
+    radius.run(&mut world, Duration::from_secs(5));
+    world.assert_up();
+    let status = world.ends[1].node.status(world.now).radius;
+    assert_eq!((status[0].is_silent, status[0].counts.accepts), (false, 1));
+    assert_eq!(silences(&world, false), 1);
+}
+
+#[test]
+fn a_station_hears_in_bounded_time_that_no_server_answers() {
+    let mut world = world(203, &[ONE, TWO]);
+    let mut radius = Radius::new();
+    radius.dead = vec![ONE, TWO];
+    while world.ends[0].failure().is_none() {
+        radius.run(&mut world, Duration::from_millis(100));
+        assert!(world.now < Instant(0) + Duration::from_secs(11));
+    }
+    let why = world.ends[1].failure().expect("a failure");
+    assert!(why.starts_with("no RADIUS server answers"), "{why}");
+    let why = world.ends[0].failure().expect("a failure");
+    assert!(why.contains("the gateway refuses the user"), "{why}");
+    // It tries again by itself, and comes up.
+    radius.dead.clear();
+    radius.run(&mut world, Duration::from_secs(60));
+    world.assert_up();
+}
+
+#[test]
+fn a_question_of_a_session_that_is_over_is_forgotten() {
+    let mut world = world(204, &[ONE]);
+    let mut radius = Radius::new();
+    radius.dead = vec![ONE];
+    radius.run(&mut world, Duration::from_millis(500));
+    world.command(1, Command::Stop);
+    world.run(Duration::from_secs(60));
+    let status = world.ends[1].node.status(world.now).radius;
+    assert_eq!(status[0].counts.unanswered, 0);
+}
+
+#[test]
+fn the_servers_time_ends_the_tunnel_and_the_station_authenticates_again() {
+    let mut world = world(205, &[ONE]);
+    let mut radius = Radius::new();
+    radius.session_timeout = Some(100);
+    radius.run(&mut world, Duration::from_secs(350));
+    let accepts = world.ends[1].node.status(world.now).radius[0]
+        .counts
+        .accepts;
+    assert!((3..=5).contains(&accepts), "{accepts}");
+    radius.run(&mut world, Duration::from_secs(10));
+    world.assert_up();
+}
+
+#[test]
+fn what_no_server_has_said_is_dropped_and_counted() {
+    let mut world = world(206, &[ONE]);
+    let mut radius = Radius::new();
+    radius.dead = vec![ONE];
+    radius.run(&mut world, Duration::from_millis(500));
+    world.input(1, Input::Radius(ONE.parse().unwrap(), &[2; 20]));
+    world.input(1, Input::Radius(TWO.parse().unwrap(), &[0; 3]));
+    assert_eq!(world.drops(1, DropReason::RadiusMalformed), 2);
+    radius.dead.clear();
+    radius.run(&mut world, Duration::from_secs(5));
+    world.assert_up();
+}

@@ -1,0 +1,82 @@
+//! Wrong passwords by where they come from. Somebody who guesses runs into this limit before the
+//! user's own does, so that a user elsewhere still gets in.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use super::{Bucket, Rate};
+use crate::site::Site;
+use crate::time::{Duration, Instant};
+
+/// Wrong passwords of one site. A mistyped one is tried again a few times; half as many as the
+/// tries of a user, and a third as often.
+const WRONG: Rate = Rate::new(10, Duration::from_secs(30));
+/// Sites that are kept. Beyond that, the one whose bucket is fullest is dropped.
+const SITES_MAX: usize = 4_096;
+
+/// Sites with wrong passwords.
+#[derive(Default)]
+pub(super) struct Guesses(BTreeMap<Site, Bucket>);
+
+impl Guesses {
+    /// Whether a password may be tried from here.
+    pub(super) fn has_room(&self, from: IpAddr, now: Instant) -> bool {
+        let bucket = self.0.get(&Site::of(from));
+        bucket.is_none_or(|bucket| bucket.has(WRONG, now))
+    }
+
+    /// It was wrong.
+    pub(super) fn count(&mut self, from: IpAddr, now: Instant) {
+        let site = Site::of(from);
+        if self.0.len() >= SITES_MAX && !self.0.contains_key(&site) {
+            self.0.retain(|_, bucket| bucket.0 > now);
+            let fullest = self.0.iter().min_by_key(|(_, bucket)| bucket.0);
+            let fullest = fullest.map(|(site, _)| *site);
+            if let Some(fullest) = fullest.filter(|_| self.0.len() >= SITES_MAX) {
+                self.0.remove(&fullest);
+            }
+        }
+        self.0.entry(site).or_default().take(WRONG, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tries(guesses: &mut Guesses, from: &str, now: Instant) -> usize {
+        let from = from.parse().unwrap();
+        let all = (0..100).take_while(|_| {
+            let has_room = guesses.has_room(from, now);
+            if has_room {
+                guesses.count(from, now);
+            }
+            has_room
+        });
+        all.count()
+    }
+
+    #[test]
+    fn a_site_is_slowed_and_others_are_not() {
+        let mut guesses = Guesses::default();
+        let now = Instant(0) + Duration::from_secs(1_000);
+        assert_eq!(tries(&mut guesses, "192.0.2.1", now), 10);
+        assert_eq!(tries(&mut guesses, "192.0.2.2", now), 10);
+        assert_eq!(tries(&mut guesses, "2001:db8:1:2::1", now), 10);
+        assert_eq!(tries(&mut guesses, "2001:db8:1:2::9", now), 0);
+        let later = now + Duration::from_secs(60);
+        assert_eq!(tries(&mut guesses, "192.0.2.1", later), 2);
+    }
+
+    #[test]
+    fn many_sites_take_bounded_room_and_do_not_free_the_one_that_guesses() {
+        let mut guesses = Guesses::default();
+        let now = Instant(0) + Duration::from_secs(1_000);
+        assert_eq!(tries(&mut guesses, "192.0.2.1", now), 10);
+        for number in 0..2 * SITES_MAX as u32 {
+            guesses.count(IpAddr::from((0x0a00_0000 + number).to_be_bytes()), now);
+            assert!(guesses.0.len() <= SITES_MAX);
+        }
+        assert_eq!(tries(&mut guesses, "192.0.2.1", now), 0);
+    }
+}
