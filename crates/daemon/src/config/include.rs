@@ -150,7 +150,11 @@ fn rebase(table: &mut ConnectionTable, folder: &Path) {
         let lists = [&mut end.certs, &mut end.cacerts, &mut end.crls];
         let paths = lists.into_iter().flatten();
         let paths = paths.chain(&mut end.key).chain(&mut end.secret_file);
+        let paths = paths.chain(&mut end.users);
         paths.for_each(|path| *path = folder.join(&*path));
+    }
+    if let Some(path) = &mut table.ppk_file {
+        *path = folder.join(&*path);
     }
 }
 

@@ -7,5 +7,7 @@ mod hostile;
 mod ike_collisions;
 mod init;
 mod mobike;
+mod post_quantum;
+mod ppk;
 mod storm;
 mod world;

@@ -11,6 +11,8 @@ use wire::ikev2::{
 };
 use zeroize::{Zeroize, Zeroizing};
 
+use super::followup::Linked;
+use super::intermediate::covered;
 use super::keys::Keys;
 use super::message::Message;
 use super::parts::{Parts, names, names_read, notify, notify_with};
@@ -52,6 +54,10 @@ pub(super) struct IkeSa {
     answered: Option<Answered>,
     requests: Assembly,
     responses: Assembly,
+    /// What AUTH covers of our last message of IKE_INTERMEDIATE.
+    covered: Vec<u8>,
+    /// The peer renews it, and not all key exchanges are done.
+    pub(super) unfinished: Option<Box<Linked>>,
     /// Another IKE SA stands in its place, or will: nothing new begins under it.
     pub(super) is_replaced: bool,
     /// It is forgotten then.
@@ -94,6 +100,11 @@ impl Opened {
     pub(super) fn parts(&self) -> Result<Parts<'_>, DropReason> {
         Parts::sort(&self.body, &self.chain)
     }
+
+    /// What AUTH covers of it, if it is of IKE_INTERMEDIATE.
+    pub(super) fn covered(&self) -> Option<Vec<u8>> {
+        covered(&self.request, &self.body)
+    }
 }
 
 /// Nonces are secret in these messages.
@@ -134,10 +145,7 @@ impl IkeSa {
         keys: &Keys,
         may_fragment: bool,
     ) -> Self {
-        let peer = match role {
-            Role::Initiator => Role::Responder,
-            Role::Responder => Role::Initiator,
-        };
+        let peer = role.other();
         Self {
             spis,
             role,
@@ -152,6 +160,8 @@ impl IkeSa {
             answered: None,
             requests: Assembly::default(),
             responses: Assembly::default(),
+            covered: Vec::new(),
+            unfinished: None,
             is_replaced: false,
             until: None,
         }
@@ -166,11 +176,32 @@ impl IkeSa {
         self
     }
 
+    /// The next message has these keys: one more key exchange is done (RFC 9370 §2.2.2).
+    pub(super) fn take_keys(&mut self, keys: &Keys) {
+        let peer = self.role.other();
+        self.d = keys.d.clone();
+        self.outbound = Sealer::new(self.suite.protection, keys.of(self.role));
+        self.inbound = Sealer::new(self.suite.protection, keys.of(peer));
+    }
+
+    /// What AUTH covers of the message of IKE_INTERMEDIATE that was just sent.
+    pub(super) fn take_covered(&mut self) -> Vec<u8> {
+        core::mem::take(&mut self.covered)
+    }
+
     /// Our own SPI.
     pub(super) fn own_spi(&self) -> Spi {
         match self.role {
             Role::Initiator => self.spis.initiator,
             Role::Responder => self.spis.responder,
+        }
+    }
+
+    /// As if our open request had never been sent.
+    #[cfg(test)]
+    pub(super) fn forget_request(&mut self) {
+        if self.asked.take().is_some() {
+            self.next_id -= 1;
         }
     }
 
@@ -368,6 +399,9 @@ impl IkeSa {
             false => vec![self.outbound.seal(&header, (first, &body), random, work)],
         };
         let message = parts.remove(0);
+        if exchange == Exchange::IkeIntermediate {
+            self.covered = covered(&message, &body).unwrap_or_default();
+        }
         Sent {
             path: at.path,
             message,
@@ -446,7 +480,9 @@ impl IkeSa {
 pub(super) const fn step(exchange: Exchange, number: u8) -> Step {
     match exchange {
         Exchange::IkeSaInit => Step::Init(number),
+        Exchange::IkeIntermediate => Step::Intermediate(number),
         Exchange::IkeAuth => Step::Auth(number),
+        Exchange::IkeFollowupKe => Step::Followup(number),
         Exchange::CreateChildSa => Step::Create(number),
         _ => Step::Inform(number),
     }
