@@ -10,6 +10,7 @@
 pub(crate) mod addresses;
 mod auth;
 mod authenticate;
+mod between;
 mod child;
 mod children;
 mod configuration;
@@ -35,6 +36,7 @@ pub mod session;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod unfinished;
 mod window;
 
 use wire::ikev2::{HashAlgorithm, NotifyType};

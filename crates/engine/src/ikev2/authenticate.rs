@@ -7,6 +7,7 @@
 //!                                     <-- IDr, [CERT], AUTH, [CP], [SA, TSi, TSr]
 //! ```
 
+mod ppk;
 mod responder;
 
 use std::sync::Arc;

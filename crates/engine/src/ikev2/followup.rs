@@ -12,94 +12,21 @@
 //! The new IKE SA exists after the last exchange. Until then a responder keeps one unfinished
 //! renewal for each IKE SA, for a while; a newer one replaces it.
 
-use crypto::dh::SharedSecret;
 use crypto::hash::is_equal;
-use crypto::key_exchange::{Initiator, Method};
+use crypto::key_exchange::Method;
 use wire::ikev2::{Exchange, NotifyType, Payload};
-use zeroize::Zeroizing;
 
 use super::established::Established;
 use super::exchange;
-use super::keys::{Keys, Nonces, Seed};
 use super::parts::{Parts, notify, notify_with};
 use super::tasks::{AskedRekey, Awaited};
-use super::window::{At, IkeSa, Opened};
-use crate::ike::{Fact, Fault, Role, Spi, Spis};
-use crate::suite::Ikev2Suite;
+use super::unfinished::{LINK_LEN, Linked, Unfinished};
+use super::window::{At, Opened};
+use crate::ike::{Fact, Fault, Spi};
 use crate::time::{Duration, Instant};
-use crate::work::Work;
 
 /// How long a responder waits for the next exchange.
 const UNFINISHED_FOR: Duration = Duration::from_secs(20);
-/// Octets of what links an exchange to the one before it.
-const LINK_LEN: usize = 8;
-
-/// A new IKE SA whose key exchanges are not all done.
-pub(super) struct Unfinished {
-    pub(super) suite: Ikev2Suite,
-    pub(super) spis: Spis,
-    /// Ni and Nr.
-    pub(super) nonces: (Zeroizing<Vec<u8>>, Zeroizing<Vec<u8>>),
-    /// Of the key exchanges that are done, in order.
-    pub(super) secrets: Vec<SharedSecret>,
-}
-
-/// One that the peer has begun.
-pub(super) struct Linked {
-    made: Unfinished,
-    link: [u8; LINK_LEN],
-    /// It is forgotten then.
-    pub(super) until: Instant,
-}
-
-impl Unfinished {
-    fn nonces(&self) -> Nonces<'_> {
-        Nonces {
-            initiator: &self.nonces.0,
-            responder: &self.nonces.1,
-        }
-    }
-
-    /// The lower of its nonces, which decides between two that cross.
-    pub(super) fn lowest(&self) -> Vec<u8> {
-        self.nonces().lowest()
-    }
-
-    /// The method of its next key exchange; `None`: all are done.
-    pub(super) fn next_method(&self) -> Option<Method> {
-        let done = self.secrets.len().saturating_sub(1);
-        self.suite.additional.methods().nth(done)
-    }
-
-    /// The IKE SA of all secrets, under which `old` is replaced.
-    pub(super) fn finish(
-        &self,
-        role: Role,
-        old: &IkeSa,
-        may_fragment: bool,
-        work: &mut Work,
-    ) -> Result<IkeSa, Fault> {
-        let secrets: Vec<&[u8]> = self.secrets.iter().map(AsRef::as_ref).collect();
-        let nonces = self.nonces();
-        let seed = Seed::rekeyed((old.suite.prf, &old.d), nonces, &secrets, work);
-        let keys = Keys::derive(self.suite, &seed, nonces, self.spis, work)?;
-        Ok(IkeSa::new(self.spis, role, self.suite, &keys, may_fragment))
-    }
-
-    /// The peer's answer to our exchange.
-    pub(super) fn take_answer(
-        mut self,
-        half: &Initiator,
-        parts: &Parts<'_>,
-        work: &mut Work,
-    ) -> Result<Self, Fault> {
-        let theirs = parts.exchange.ok_or_else(|| {
-            Fault::Misbehaved("an answer of IKE_FOLLOWUP_KE without a public value".into())
-        })?;
-        self.secrets.push(exchange::finish(half, theirs, work)?);
-        Ok(self)
-    }
-}
 
 impl Established {
     /// Sends our next key exchange, linked to the answer that was just read.

@@ -19,11 +19,11 @@ use wire::ikev2::{KeyExchange, Notify, NotifyType, Payload, first_unknown_critic
 
 use super::Abilities;
 use super::auth::{HASHES, Signed, certificate_request};
+use super::between::Between;
 use super::child::fresh_nonce;
 use super::cookie::{Asker, Cookies};
 use super::eap::Examining;
 use super::exchange;
-use super::intermediate::Between;
 use super::keys::{Keys, Nonces, Seed};
 use super::message::Message;
 use super::parts::{Parts, names_read, notify, notify_name, notify_with};

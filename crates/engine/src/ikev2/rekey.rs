@@ -18,10 +18,10 @@ use wire::ikev2::{Exchange, Notify, NotifyType, Payload, Proposal};
 use super::child::fresh_nonce;
 use super::established::Established;
 use super::exchange;
-use super::followup::Unfinished;
 use super::parts::{Parts, delete_ike, notify, notify_name};
 use super::proposal::{self, ike_spi};
 use super::tasks::{AskedRekey, Awaited, Collision, Task};
+use super::unfinished::Unfinished;
 use super::window::{At, IkeSa, Opened};
 use crate::counters::DropReason;
 use crate::ike::{Complaint, Fact, Fault, Notification, Role, Spi, Spis};
@@ -146,7 +146,7 @@ impl Established {
         let may_fragment = self.peer.fragmentation;
         let old = &mut self.sas[index];
         let work = &mut at.out.work;
-        let Ok(sa) = made.finish(Role::Responder, old, may_fragment, work) else {
+        let Ok(sa) = old.successor(Role::Responder, made, may_fragment, work) else {
             old.answer(opened, &[notify(NotifyType::InvalidSyntax)], at);
             return vec![Fact::Heard];
         };
@@ -261,7 +261,7 @@ impl Established {
         let sa = self.sa_of(old).ok_or(DropReason::UnknownCookies.into());
         let sa = sa.and_then(|old| {
             let work = &mut at.out.work;
-            made.finish(Role::Initiator, old, may_fragment, work)
+            old.successor(Role::Initiator, &made, may_fragment, work)
         });
         match sa {
             Ok(sa) => self.rekey_agreed(old, &asked, sa, &made.lowest(), at),

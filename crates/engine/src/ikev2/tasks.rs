@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use super::addresses::AskedUpdate;
 use super::exchange::method_of;
-use super::followup::Unfinished;
+use super::unfinished::Unfinished;
 use crate::ike::{FirstChild, Spi};
 use crate::sa::{ChildId, Mode, Path, Protocol};
 use crate::selector::TrafficSelector;

@@ -11,19 +11,19 @@ use wire::ikev2::{
 };
 use zeroize::{Zeroize, Zeroizing};
 
-use super::followup::Linked;
-use super::intermediate::covered;
 use super::keys::Keys;
 use super::message::Message;
 use super::parts::{Parts, names, names_read, notify, notify_with};
-use super::seal::{Assembly, Clear, Sealer, Taken};
+use super::seal::{Assembly, Clear, Sealer, Taken, covered};
 use super::tasks::Awaited;
+use super::unfinished::{Linked, Unfinished};
 use crate::counters::DropReason;
 use crate::ike::retransmit::{Answered, Retransmit};
 use crate::ike::{Fault, Outbox, Role, Sent, Size, Spi, Spis, Step};
 use crate::sa::{Path, Secret};
 use crate::suite::Ikev2Suite;
 use crate::time::{Deadline, Duration, Instant};
+use crate::work::Work;
 
 /// What making a message takes.
 pub(super) struct At<'a> {
@@ -174,6 +174,18 @@ impl IkeSa {
             Role::Responder => self.expected = 1,
         }
         self
+    }
+
+    /// The one that a finished renewal makes in its place.
+    pub(super) fn successor(
+        &self,
+        role: Role,
+        made: &Unfinished,
+        may_fragment: bool,
+        work: &mut Work,
+    ) -> Result<Self, Fault> {
+        let keys = made.keys((self.suite.prf, &self.d), work)?;
+        Ok(Self::new(made.spis, role, made.suite, &keys, may_fragment))
     }
 
     /// The next message has these keys: one more key exchange is done (RFC 9370 §2.2.2).

@@ -9,7 +9,7 @@ use wire::ikev2::{
 use super::world::{Flight, Proof, Setup, Who, World};
 use crate::counters::DropReason;
 use crate::ikev2::cookie::Cookies;
-use crate::ikev2::intermediate::covered;
+use crate::ikev2::seal::covered;
 use crate::ikev2::tasks::Awaited;
 use crate::ikev2::window::At;
 use Who::{Gateway, Station};
