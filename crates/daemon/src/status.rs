@@ -191,6 +191,9 @@ pub struct SessionStatus {
     pub legacy: bool,
     /// "none", "local", "remote" or "both": which side is behind a NAT.
     pub nat: String,
+    /// The name of the post-quantum pre-shared key in its keys (RFC 8784).
+    #[serde(default)]
+    pub ppk: Option<String>,
     /// Whether addresses may change under it (MOBIKE, RFC 4555).
     #[serde(default)]
     pub mobike: bool,

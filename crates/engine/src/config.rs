@@ -54,6 +54,8 @@ pub struct Connection {
     pub proposals: Vec<IkeSuite>,
     /// IKEv2: the IKE SA, in order of preference.
     pub ikev2_proposals: Vec<Ikev2Suite>,
+    /// IKEv2: a key that both ends have besides (RFC 8784).
+    pub ppk: Option<Arc<Ppk>>,
     /// How we authenticate.
     pub local: LocalAuth,
     /// Which peers we accept and how they authenticate.
@@ -92,6 +94,17 @@ pub struct Connection {
     pub unique: Unique,
     /// How many peers may use a shared pre-shared key (`id = "*"`) at the same time.
     pub peers_max: usize,
+}
+
+/// A post-quantum pre-shared key (RFC 8784): the keys of children and of later IKE SAs depend on
+/// it, so a quantum computer that breaks the key exchange does not find them.
+pub struct Ppk {
+    /// Its name at both ends.
+    pub id: String,
+    /// The key.
+    pub key: Secret,
+    /// There is no tunnel without it.
+    pub is_required: bool,
 }
 
 /// Versions of IKE.
@@ -385,6 +398,7 @@ impl Connection {
             is_aggressive: false,
             proposals,
             ikev2_proposals: Vec::new(),
+            ppk: None,
             local,
             remote,
             children,

@@ -72,3 +72,14 @@ pub enum Role {
     /// The peer did.
     Responder,
 }
+
+impl Role {
+    /// The peer's.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Initiator => Self::Responder,
+            Self::Responder => Self::Initiator,
+        }
+    }
+}

@@ -1,14 +1,16 @@
 //! IKEv2 (RFC 7296): IKE_SA_INIT, IKE_AUTH, CREATE_CHILD_SA and INFORMATIONAL in both roles;
-//! cookies, fragments (RFC 7383), signatures (RFC 7427), MOBIKE (RFC 4555), and every collision of
-//! renewals and deletes.
+//! cookies, fragments (RFC 7383), signatures (RFC 7427), MOBIKE (RFC 4555), additional key exchanges
+//! (RFC 9370) in IKE_INTERMEDIATE (RFC 9242) and IKE_FOLLOWUP_KE, post-quantum pre-shared keys (RFC
+//! 8784), and every collision of renewals and deletes.
 //!
 //! A [`session`] is one peer's IKE SA with its successors by rekey. It is a machine: messages and
-//! time in; datagrams, deadlines and [facts](crate::ike::Fact) out. Left out: additional key
-//! exchanges (RFC 9370), session resumption (RFC 5723), redirect (RFC 5685).
+//! time in; datagrams, deadlines and [facts](crate::ike::Fact) out. Left out: session resumption
+//! (RFC 5723), redirect (RFC 5685).
 
 pub(crate) mod addresses;
 mod auth;
 mod authenticate;
+mod between;
 mod child;
 mod children;
 mod configuration;
@@ -16,13 +18,16 @@ pub mod cookie;
 mod eap;
 mod established;
 mod exchange;
+mod followup;
 mod inform;
 mod init;
+mod intermediate;
 mod keys;
 pub mod message;
 mod mobike;
 mod offers;
 mod parts;
+mod ppk;
 mod proposal;
 mod rekey;
 mod seal;
@@ -31,6 +36,7 @@ pub mod session;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod unfinished;
 mod window;
 
 use wire::ikev2::{HashAlgorithm, NotifyType};
@@ -46,6 +52,10 @@ pub(crate) struct Abilities {
     pub(crate) hashes: Option<Vec<HashAlgorithm>>,
     /// It moves its addresses by MOBIKE (RFC 4555 §3.1).
     pub(crate) mobike: bool,
+    /// It has exchanges between IKE_SA_INIT and IKE_AUTH (RFC 9242 §3.1).
+    pub(crate) intermediate: bool,
+    /// It has a post-quantum pre-shared key (RFC 8784 §3).
+    pub(crate) ppk: bool,
 }
 
 impl Abilities {
@@ -56,6 +66,8 @@ impl Abilities {
             fragmentation: parts.has(NotifyType::Ikev2FragmentationSupported),
             hashes: hashes.and_then(|it| it.to_hash_algorithms().ok()),
             mobike: false,
+            intermediate: parts.has(NotifyType::IntermediateExchangeSupported),
+            ppk: parts.has(NotifyType::UsePpk),
         }
     }
 }

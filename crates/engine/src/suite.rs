@@ -15,10 +15,12 @@ use crypto::packet::{Encryption, Integrity, Protection};
 
 use crate::sa::Protocol;
 
+mod additional;
 mod ikev2;
 mod standing;
 mod words;
 
+pub use additional::{Additional, MAX_ADDITIONAL};
 pub use ikev2::Ikev2Suite;
 pub use standing::{Advice, Reason, Standing};
 use words::{Sort, Word};

@@ -244,6 +244,10 @@ def write_files(host: Host, connection: Connection, *others: Connection) -> Path
 def write_credentials(directory: Path, connection: Connection) -> None:
     """Replace certificate, key and authority."""
     auth = connection.auth
+    if connection.ppk:
+        file = directory / "ppk"
+        file.touch(0o600)
+        file.write_text(f"{connection.ppk.key}\n")
     if isinstance(auth, Eap):
         if not connection.remote_addrs and auth.user and not auth.servers:
             add_user(directory / "users", auth.user, auth.password)
@@ -306,6 +310,9 @@ def _connection(connection: Connection, inner: str) -> str:
         "pools": [inner] if connection.pool else None,
         "encap": connection.is_encapsulated,
         "mobike": None if connection.has_mobike else False,
+        "ppk_id": connection.ppk.name if connection.ppk else None,
+        "ppk_file": "ppk" if connection.ppk else None,
+        "ppk_required": connection.ppk.is_required if connection.ppk else None,
         "legacy": connection.is_legacy,
         "start": connection.start or None,
         "on_failure": connection.on_failure or None,

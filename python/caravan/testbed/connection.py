@@ -48,6 +48,15 @@ class Eap:
 
 
 @dataclass(frozen=True)
+class Ppk:
+    """A post-quantum pre-shared key of IKEv2 (RFC 8784), and whether there is no tunnel without."""
+
+    name: str
+    key: str
+    is_required: bool = True
+
+
+@dataclass(frozen=True)
 class Published:
     """A port of the gateway that leads to `target`, an `address:port` behind it.
 
@@ -71,9 +80,9 @@ class Connection:
     family of `remote_ts` by mode config. `publish`: in transport mode the ports of the gateway that
     lead to servers behind it. `is_encapsulated`: ESP always in UDP, or only through a NAT; None:
     each program's default, which is UDP. `has_mobike`: IKEv2 keeps the tunnel when an address
-    changes. `is_layered`: AH around ESP in a second tunnel; it needs
-    both proposals, and Caravan alone has; else `ah_proposals` stand for ESP's. `version`: of IKE;
-    aggressive mode is only of 1.
+    changes. `ppk`: the key that IKEv2 uses besides. `is_layered`: AH around ESP in a second tunnel;
+    it needs both proposals, and Caravan alone has; else `ah_proposals` stand for ESP's. `version`:
+    of IKE; aggressive mode is only of 1.
     Times in seconds; None: the program's default.
     """
 
@@ -103,3 +112,4 @@ class Connection:
     publish: tuple[Published, ...] = ()
     version: int = 1
     has_mobike: bool = True
+    ppk: Ppk | None = None

@@ -248,6 +248,9 @@ def swanctl_conf(connection: Connection) -> str:
         "fragmentation": "yes",
         "mobike": _yes(connection.version == 2 and connection.has_mobike),
     }
+    if connection.ppk:
+        required = _yes(connection.ppk.is_required)
+        settings |= {"ppk_id": connection.ppk.name, "ppk_required": required}
     settings |= {"vips": "0.0.0.0"} if connection.wants_address else {}
     settings |= {"pools": "inner"} if connection.pool else {}
     if connection.rekey_s is not None:
@@ -264,6 +267,9 @@ def swanctl_conf(connection: Connection) -> str:
     if isinstance(connection.auth, Eap) and connection.auth.user and not connection.auth.servers:
         user = {"id": connection.auth.user, "secret": f'"{connection.auth.password}"'}
         tree["secrets"] = {"eap-road": user}
+    if connection.ppk:
+        key = {"id": connection.ppk.name, "secret": f'"{connection.ppk.key}"'}
+        tree.setdefault("secrets", {})["ppk-road"] = key
     return _section(tree, 0)
 
 

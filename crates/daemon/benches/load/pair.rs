@@ -287,6 +287,7 @@ fn connection(
         remote_addrs: Vec::new(),
         version: Version::V1,
         ikev2_proposals: Vec::new(),
+        ppk: None,
         is_aggressive: true,
         proposals: vec![terms.proposal.parse()?],
         local: LocalAuth {

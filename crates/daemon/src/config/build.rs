@@ -5,6 +5,7 @@ mod auth;
 mod firewall;
 mod mobility;
 mod node_firewall;
+mod ppk;
 mod radius;
 mod skip;
 
@@ -37,9 +38,13 @@ const DEFAULT_IKE: [&str; 3] = [
     "aes128-sha256-modp2048",
     "aes256-sha256-modp3072",
 ];
-/// Proposals of a connection of IKEv2 that names none (RFC 8247 §2). Ciphers with their own
-/// integrity come first; the last two are what older gateways accept.
-const DEFAULT_IKEV2: [&str; 7] = [
+/// Proposals of a connection of IKEv2 that names none (RFC 8247 §2). First with ML-KEM after
+/// X25519: either of them protects the keys if the other one is broken. Peers that do not know it
+/// skip these two. Ciphers with their own integrity come first; the last two are what older
+/// gateways accept.
+const DEFAULT_IKEV2: [&str; 9] = [
+    "aes256gcm16-prfsha384-curve25519-ke1_mlkem768",
+    "aes128gcm16-prfsha256-curve25519-ke1_mlkem768",
     "aes128gcm16-prfsha256-curve25519",
     "aes256gcm16-prfsha384-ecp384",
     "chacha20poly1305-prfsha256-curve25519",
@@ -268,6 +273,7 @@ impl Builder<'_> {
             is_aggressive: table.aggressive,
             proposals,
             ikev2_proposals,
+            ppk: self.ppk(&format!("connections.{name}"), table)?,
             local,
             remote,
             children,

@@ -10,7 +10,7 @@ use super::file::{AuthTable, ConnectionTable};
 
 /// Digests of one connection's credentials, including secrets: it has no `Debug`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Credentials([(&'static str, [u8; 32]); 5]);
+pub struct Credentials([(&'static str, [u8; 32]); 6]);
 
 impl Credentials {
     /// Reads the files that `table` names below `folder`. An unreadable file counts as empty.
@@ -49,6 +49,10 @@ impl Credentials {
             (
                 "pre-shared key",
                 digest(kept.collect(), vec![secret(local), secret(remote)]),
+            ),
+            (
+                "post-quantum pre-shared key",
+                digest(table.ppk_file.iter().collect(), Vec::new()),
             ),
         ])
     }

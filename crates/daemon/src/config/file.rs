@@ -106,13 +106,14 @@ impl ConfigFile {
     /// The files that nobody else may read.
     pub fn private_files(&self) -> impl Iterator<Item = &PathBuf> {
         let tables = self.connections.values();
-        let users = tables.filter_map(|table| table.remote.users.as_ref());
-        users.chain(self.radius.iter().map(|it| &it.secret_file))
+        let own = tables.flat_map(|table| table.remote.users.iter().chain(&table.ppk_file));
+        own.chain(self.radius.iter().map(|it| &it.secret_file))
     }
 
     /// Every file that it names.
     pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
         let tables = self.connections.values();
+        let ppks = tables.clone().filter_map(|table| table.ppk_file.as_ref());
         let ends = tables.flat_map(|table| [&table.local, &table.remote]);
         let of_ends = ends.flat_map(|end| {
             let lists = [&end.certs, &end.cacerts, &end.crls].into_iter().flatten();
@@ -123,6 +124,7 @@ impl ConfigFile {
         let shared = shared.filter_map(|(_, it)| it.key_file.as_ref());
         let aaa = self.aaa_keys().into_iter();
         let aaa = aaa.filter_map(|(_, it)| it.key_file.as_ref());
+        let of_ends = of_ends.chain(ppks);
         let radius = self.radius.iter().map(|it| &it.secret_file);
         let all = of_ends.chain(shared).chain(aaa).chain(radius);
         all.chain(self.files_of_skip())
@@ -206,11 +208,19 @@ pub struct ConnectionTable {
     pub remote_addrs: Vec<String>,
     /// UDP port of the gateway.
     pub remote_port: u16,
-    /// Proposals of the IKE SA. Of IKEv2, such as "aes128gcm16-prfsha256-curve25519"; of IKEv1,
+    /// Proposals of the IKE SA. Of IKEv2, such as "aes128gcm16-prfsha256-curve25519", or with an
+    /// additional key exchange "aes256gcm16-prfsha384-curve25519-ke1_mlkem768"; of IKEv1,
     /// such as "aes128-sha256-modp2048". Default with IKEv1: "aes128-sha256-curve25519",
     /// "aes128-sha256-modp2048", "aes256-sha256-modp3072". A client in aggressive mode offers only
     /// the group of its first proposal; in that mode the default has Curve25519 last.
     pub proposals: Vec<String>,
+    /// IKEv2: name of a post-quantum pre-shared key (PPK, RFC 8784), the same at both ends.
+    pub ppk_id: Option<String>,
+    /// File with that key, which only its owner may read.
+    #[serde(skip_serializing)]
+    pub ppk_file: Option<PathBuf>,
+    /// No tunnel without that key. false: a peer that does not have it is served without it.
+    pub ppk_required: bool,
     /// Ask for inner addresses: "0.0.0.0", "::", or one of each.
     pub vips: Vec<IpAddr>,
     /// Pools for the inner addresses of peers: one of IPv4, one of IPv6, or both.
@@ -274,6 +284,9 @@ impl ReadTable for ConnectionTable {
             remote_addrs: keys.given("remote_addrs")?,
             remote_port: keys.or("remote_port", 500)?,
             proposals: keys.given("proposals")?,
+            ppk_id: keys.given("ppk_id")?,
+            ppk_file: keys.given("ppk_file")?,
+            ppk_required: keys.or("ppk_required", true)?,
             vips: keys.given("vips")?,
             pools: keys.given("pools")?,
             encap: keys.given("encap")?,

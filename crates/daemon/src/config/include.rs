@@ -156,6 +156,9 @@ fn rebase(table: &mut ConnectionTable, folder: &Path) {
         let paths = paths.chain(&mut end.users);
         paths.for_each(|path| *path = folder.join(&*path));
     }
+    if let Some(path) = &mut table.ppk_file {
+        *path = folder.join(&*path);
+    }
 }
 
 #[cfg(test)]

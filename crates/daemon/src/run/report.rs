@@ -293,10 +293,11 @@ pub(super) fn log(event: &Event) {
             version,
             peer,
             suite,
+            ppk,
             path,
             nat,
         } => info!(
-            connection, peer, suite, local = %path.local, remote = %path.remote,
+            connection, peer, suite, ppk, local = %path.local, remote = %path.remote,
             nat_local = nat.0, nat_remote = nat.1,
             "{}", established(*version)
         ),

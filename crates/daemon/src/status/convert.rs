@@ -88,6 +88,7 @@ impl Traffic {
             deprecated: (session.version == 1).then(|| DEPRECATED.to_owned()),
             legacy: session.is_legacy,
             nat: nat.to_owned(),
+            ppk: session.ppk,
             mobike: session.has_mobike,
             moves: session.moves,
             peer_addresses: session.peer_addresses,

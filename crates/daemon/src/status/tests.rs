@@ -65,6 +65,14 @@ fn report() -> StatusReport {
 }
 
 #[test]
+fn people_are_told_of_a_post_quantum_pre_shared_key() {
+    let mut report = report();
+    report.connections[0].sessions[0].ppk = Some("fleet".into());
+    let text = report.to_string();
+    assert!(text.contains(", PPK fleet, no NAT"), "{text}");
+}
+
+#[test]
 fn people_are_told_of_mobike_and_of_moves() {
     let mut report = report();
     assert!(!report.to_string().contains("MOBIKE"), "{report}");
@@ -181,6 +189,7 @@ fn session(child: u32, spi_in: u32, spi_out: u32) -> node::SessionStatus {
         suite: String::new(),
         is_legacy: false,
         nat: (false, false),
+        ppk: None,
         has_mobike: false,
         moves: 0,
         peer_addresses: Vec::new(),

@@ -205,6 +205,9 @@ impl Display for SessionStatus {
                     legacy(self.legacy)
                 )?,
             }
+            if let Some(ppk) = &self.ppk {
+                write!(f, ", PPK {ppk}")?;
+            }
             let nat = match self.nat.as_str() {
                 "local" => "we are behind a NAT",
                 "remote" => "the peer is behind a NAT",

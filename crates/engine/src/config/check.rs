@@ -90,6 +90,18 @@ impl Connection {
                 found.legacy(format!("proposal {suite} ({reasons})"));
             }
         }
+        if !self.fragments
+            && self
+                .ikev2_proposals
+                .iter()
+                .any(|it| !it.additional.is_empty())
+        {
+            found.warning(
+                "fragmentation = false: the public value of an additional key exchange travels in \
+                 fragments of IP, which many networks drop"
+                    .into(),
+            );
+        }
         if self.version == Version::Either && self.begins() {
             found.error(
                 "a connection that begins needs version = 1 or version = 2: it never falls back"

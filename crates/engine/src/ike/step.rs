@@ -21,10 +21,14 @@ pub enum Step {
     Informational,
     /// Of IKEv2's IKE_SA_INIT: 1 requests, 2 answers (RFC 7296 §1.2).
     Init(u8),
+    /// Of IKE_INTERMEDIATE (RFC 9242 §3.2).
+    Intermediate(u8),
     /// Of IKE_AUTH (RFC 7296 §1.2).
     Auth(u8),
     /// Of CREATE_CHILD_SA (RFC 7296 §1.3).
     Create(u8),
+    /// Of IKE_FOLLOWUP_KE (RFC 9370 §2.2.4).
+    Followup(u8),
     /// Of INFORMATIONAL (RFC 7296 §1.4).
     Inform(u8),
 }
@@ -34,7 +38,12 @@ impl Step {
     pub(crate) fn is_request(self) -> bool {
         matches!(
             self,
-            Self::Init(1) | Self::Auth(1) | Self::Create(1) | Self::Inform(1)
+            Self::Init(1)
+                | Self::Intermediate(1)
+                | Self::Auth(1)
+                | Self::Create(1)
+                | Self::Followup(1)
+                | Self::Inform(1)
         )
     }
 
@@ -54,8 +63,10 @@ impl Step {
             Self::ConfigAck => "config ack",
             Self::Informational | Self::Inform(_) => "informational",
             Self::Init(_) => "init",
+            Self::Intermediate(_) => "intermediate",
             Self::Auth(_) => "auth",
             Self::Create(_) => "create child",
+            Self::Followup(_) => "followup",
         }
     }
 
@@ -67,8 +78,10 @@ impl Step {
             | Self::Quick(number)
             | Self::Config(number)
             | Self::Init(number)
+            | Self::Intermediate(number)
             | Self::Auth(number)
             | Self::Create(number)
+            | Self::Followup(number)
             | Self::Inform(number) => Some(number),
             Self::ConfigSet | Self::ConfigAck | Self::Informational => None,
         }

@@ -40,7 +40,8 @@ pub(super) const HASHES: [HashAlgorithm; 4] = [
 /// RFC 7296 §2.15.
 const KEY_PAD: &[u8] = b"Key Pad for IKEv2";
 
-/// What an end signs: its message of IKE_SA_INIT, the other's nonce, and a mac of its identity.
+/// What an end signs: its message of IKE_SA_INIT, the other's nonce, a mac of its identity, and what
+/// was exchanged in between.
 #[derive(Clone, Copy)]
 pub(super) struct Signed<'a> {
     pub(super) message: &'a [u8],
@@ -50,13 +51,16 @@ pub(super) struct Signed<'a> {
     pub(super) p: &'a Secret,
     /// The ID payload without its generic header.
     pub(super) id: &'a [u8],
+    /// IntAuth: what was exchanged in between (RFC 9242 §3.3.2). Nothing without IKE_INTERMEDIATE.
+    pub(super) between: &'a [u8],
 }
 
 impl Signed<'_> {
     fn with<T>(&self, work: &mut Work, sign: impl FnOnce(&[&[u8]], &mut Work) -> T) -> T {
         work.count(Task::Prf(self.prf), self.id.len() as u64);
         let mac = self.prf.hmac(&self.p.0, &[self.id]);
-        sign(&[self.message, self.nonce, mac.as_ref()], work)
+        let parts = [self.message, self.nonce, mac.as_ref(), self.between];
+        sign(&parts, work)
     }
 
     /// AUTH with a key that both ends know.

@@ -7,10 +7,12 @@
 //!                                     <-- IDr, [CERT], AUTH, [CP], [SA, TSi, TSr]
 //! ```
 
+mod ppk;
 mod responder;
 
 use std::sync::Arc;
 
+use crypto::key_exchange::Initiator;
 use wire::ikev2::{Exchange, NotifyType, Payload};
 
 use super::addresses::{self, Mobility};
@@ -22,19 +24,23 @@ use super::children::{ChildSa, ChildSas, ChildState};
 use super::configuration;
 use super::eap::{EXAMINATION, LoggingIn, Step, login_of};
 use super::established::Established;
+use super::exchange;
 use super::init::{Asking, Init};
 use super::keys::Nonces;
 use super::offers::refused;
 use super::parts::{Parts, notify, notify_name};
+use super::ppk::naming;
 use super::tasks::{AskedChild, Awaited, Queue};
 use super::window::{At, IkeSa, Opened};
 use crate::config::{Connection, IdentityPattern};
+use crate::counters::DropReason;
 use crate::ike::auth::Proven;
 use crate::ike::nat::float;
 use crate::ike::retransmit::PATIENCE_WITHIN;
 use crate::ike::{AgreedChild, Fact, Fault, FirstChild, Role};
-use crate::sa::Path;
+use crate::sa::{Path, Secret};
 use crate::time::{Calendar, Deadline, Duration, Instant};
+use crate::work::Work;
 
 pub(super) use responder::{Checks, given_up, is_given_up, on_request, on_verdict};
 
@@ -60,7 +66,9 @@ pub(super) struct Authenticating {
     pub(super) sa: IkeSa,
     init: Init,
     pub(super) child: Option<AskedChild>,
-    addresses: Vec<std::net::IpAddr>,
+    wishes: Wishes,
+    /// An additional key exchange is under way, before IKE_AUTH.
+    half: Option<Initiator>,
     /// The gateway has proven itself and examines us.
     login: Option<Box<LoggingIn>>,
     /// Its examination must be over then.
@@ -70,16 +78,16 @@ pub(super) struct Authenticating {
 /// What an answer leads to.
 pub(super) enum Answered {
     Established(Box<Established>, Vec<Fact>),
-    /// EAP goes on.
+    /// Additional key exchanges or EAP go on.
     Again(Box<Authenticating>),
 }
 
 impl Authenticating {
-    /// Sends our identity, its proof, and what we ask for.
+    /// Sends the first message under keys.
     pub(super) fn begin(
         asking: &Asking,
         (sa, init): (IkeSa, Init),
-        wishes: Wishes,
+        mut wishes: Wishes,
         at: &mut At<'_>,
     ) -> Result<Self, Fault> {
         let connection = Arc::clone(&asking.connection);
@@ -90,39 +98,16 @@ impl Authenticating {
         let path = if floats { float(before) } else { before };
         at.path = path;
         let moved = path.remote.port() != before.remote.port();
-        let own = identification(&connection.local.identity);
-        let own = Payload::IdentificationInitiator(own);
-        let body = own.body();
-        let (random, work) = (&mut *at.random, &mut at.out.work);
-        let mut proof = prove(&connection, init.initiator(&body), &init.peer, random, work)?;
-        let auth = proof.pop();
-        let mut chain = vec![own];
-        chain.extend(proof);
-        chain.extend(certificate_request(core::slice::from_ref(&connection)));
-        chain.extend(wanted_responder(&connection));
-        chain.extend(auth);
-        chain.extend(configuration::request(connection.wants_inner, &wishes.had));
-        if wishes.is_first_contact {
-            chain.push(notify(NotifyType::InitialContact));
-        }
-        if connection.is_eap_only {
-            chain.push(notify(NotifyType::EapOnlyAuthentication));
-        }
-        chain.extend(addresses::announcement(&connection, &wishes.addresses));
-        let task = wishes.child.and_then(|first| first.into_task(&connection));
-        let child = task.map(|task| {
-            let (sa, rest) = request_payloads(&task);
-            chain.push(sa);
-            chain.extend(rest);
-            AskedChild {
-                task,
-                nonce: fresh_nonce(at.random),
-                half: None,
-                begun: at.now,
-                collision: None,
-                gone: Vec::new(),
-                is_abandoned: false,
-            }
+        let first = wishes.child.take();
+        let task = first.and_then(|first| first.into_task(&connection));
+        let child = task.map(|task| AskedChild {
+            task,
+            nonce: fresh_nonce(at.random),
+            half: None,
+            begun: at.now,
+            collision: None,
+            gone: Vec::new(),
+            is_abandoned: false,
         });
         let mut authenticating = Self {
             connection,
@@ -131,22 +116,117 @@ impl Authenticating {
             sa,
             init,
             child,
-            addresses: wishes.addresses,
+            wishes,
+            half: None,
             login: None,
             until: None,
         };
-        authenticating.ask(&chain, at);
+        authenticating.go_on(at)?;
         Ok(authenticating)
     }
 
-    fn ask(&mut self, chain: &[Payload], at: &mut At<'_>) {
+    /// Sends the next additional key exchange, or our identity with its proof.
+    fn go_on(&mut self, at: &mut At<'_>) -> Result<(), Fault> {
+        let Some(method) = self.init.next_method() else {
+            return self.prove(at);
+        };
+        let half = exchange::generate(method, at.random, &mut at.out.work);
+        let chain = [exchange::payload(&half)];
+        self.half = Some(half);
+        self.ask(Exchange::IkeIntermediate, &chain, at);
+        let covered = self.sa.take_covered();
+        self.init.cover(Role::Initiator, &covered, &mut at.out.work);
+        Ok(())
+    }
+
+    /// Sends our identity, its proof, and what we ask for.
+    fn prove(&mut self, at: &mut At<'_>) -> Result<(), Fault> {
+        let (connection, wishes) = (&self.connection, &self.wishes);
+        let own = identification(&connection.local.identity);
+        let own = Payload::IdentificationInitiator(own);
+        let body = own.body();
+        let (random, work) = (&mut *at.random, &mut at.out.work);
+        let init = &mut self.init;
+        // With EAP, AUTH comes later, and the key with it.
+        let ppk = init.wanted_ppk(connection);
+        let ppk = ppk.filter(|_| login_of(connection).is_none());
+        let mut without = None;
+        if let Some(ppk) = &ppk {
+            if !ppk.is_required {
+                let signed = init.initiator(&body);
+                without = prove(connection, signed, &init.peer, random, work)?.pop();
+            }
+            init.mix(ppk, work);
+        }
+        let signed = init.initiator(&body);
+        let mut proof = prove(connection, signed, &init.peer, random, work)?;
+        let auth = proof.pop();
+        let mut chain = vec![own];
+        chain.extend(proof);
+        chain.extend(certificate_request(core::slice::from_ref(connection)));
+        chain.extend(wanted_responder(connection));
+        chain.extend(auth);
+        chain.extend(ppk.iter().flat_map(|ppk| naming(ppk, without.take())));
+        chain.extend(configuration::request(connection.wants_inner, &wishes.had));
+        if wishes.is_first_contact {
+            chain.push(notify(NotifyType::InitialContact));
+        }
+        if connection.is_eap_only {
+            chain.push(notify(NotifyType::EapOnlyAuthentication));
+        }
+        chain.extend(addresses::announcement(connection, &wishes.addresses));
+        self.child.take_if(|it| it.is_abandoned);
+        if let Some(asked) = &self.child {
+            let (sa, rest) = request_payloads(&asked.task);
+            chain.push(sa);
+            chain.extend(rest);
+        }
+        self.ask(Exchange::IkeAuth, &chain, at);
+        Ok(())
+    }
+
+    /// The answer to an additional key exchange.
+    fn exchanged(
+        &mut self,
+        half: &Initiator,
+        opened: &Opened,
+        at: &mut At<'_>,
+    ) -> Result<(), Fault> {
+        let parts = opened.parts()?;
+        refusal_of(&parts)?;
+        let theirs = parts.exchange.ok_or_else(|| {
+            Fault::Misbehaved("an answer of IKE_INTERMEDIATE without a public value".into())
+        })?;
+        let covered = opened.covered().ok_or(DropReason::MalformedMessage)?;
+        let work = &mut at.out.work;
+        let secret = exchange::finish(half, theirs, work)?;
+        self.init.cover(Role::Responder, &covered, work);
+        self.init.exchanged(&mut self.sa, &secret, work)?;
+        self.go_on(at)
+    }
+
+    /// Whether our identity is on the way, with its proof.
+    pub(super) fn has_proven(&self) -> bool {
+        self.half.is_none()
+    }
+
+    #[cfg(test)]
+    pub(super) fn between(&mut self) -> &mut Vec<u8> {
+        &mut self.init.between.authenticated
+    }
+
+    /// Another SA with the peer was established.
+    pub(super) fn forget_first_contact(&mut self) {
+        self.wishes.is_first_contact = false;
+    }
+
+    fn ask(&mut self, exchange: Exchange, chain: &[Payload], at: &mut At<'_>) {
         // A gateway that examines us may have to ask a server that is slow.
         let patience = match self.until {
             Some(_) => EXAMINATION,
             None => PATIENCE_WITHIN,
         };
         let patience = Some(patience);
-        let exchange = Exchange::IkeAuth;
         self.sa.ask(exchange, chain, Awaited::Auth, patience, at);
     }
 
@@ -158,14 +238,19 @@ impl Authenticating {
         at: &mut At<'_>,
     ) -> Result<Answered, Fault> {
         self.sa.answered(at.now, at.out);
+        if let Some(half) = self.half.take() {
+            self.exchanged(&half, opened, at)?;
+            return Ok(Answered::Again(Box::new(self)));
+        }
         let parts = opened.parts()?;
-        let went = match self.login.take() {
-            Some(login) => self.log_in(login, &parts, calendar, at),
+        let settled = refusal_of(&parts).and_then(|()| self.init.settle(&parts));
+        let is_alone = self.connection.is_eap_only && parts.auth.is_none() && parts.eap.is_some();
+        let went = match (settled, self.login.take()) {
+            (Err(fault), _) => Err(fault),
+            (Ok(()), Some(login)) => self.log_in(login, &parts, calendar, at),
             // It takes our word that EAP is enough (RFC 5998 §3).
-            None if self.connection.is_eap_only && parts.auth.is_none() && parts.eap.is_some() => {
-                self.log_in_alone(&parts, calendar, at)
-            }
-            None => self.check(&parts, calendar, at).and_then(|proven| {
+            (Ok(()), None) if is_alone => self.log_in_alone(&parts, calendar, at),
+            (Ok(()), None) => self.check(&parts, calendar, at).and_then(|proven| {
                 let Some(login) = login_of(&self.connection) else {
                     return Ok(Some(proven));
                 };
@@ -200,8 +285,9 @@ impl Authenticating {
         let families = self.connection.wants_inner;
         let nonces = self.init.nonces.clone();
         let child = self.child.take();
-        let own = core::mem::take(&mut self.addresses);
+        let own = core::mem::take(&mut self.wishes.addresses);
         let mut facts = vec![Fact::Established(Arc::clone(&proven.connection))];
+        self.init.mix_into(&mut self.sa, &mut at.out.work);
         let ends = (self.sa, Role::Initiator);
         let mut session = establish(ends, self.init, proven, calendar, at.now);
         session.begin_mobility(parts, &own, at);
@@ -238,25 +324,37 @@ impl Authenticating {
         calendar: Calendar,
         at: &mut At<'_>,
     ) -> Result<Option<Proven>, Fault> {
-        refusal_of(parts)?;
         let work = &mut at.out.work;
         if let Some(key) = &login.key {
             check_key(self.init.responder(&login.id), key, parts, work)?;
             return login.proven().map(Some);
         }
         let next = match login.on_packet(parts, calendar, at.random)? {
-            Step::Answer(packet) => packet,
+            Step::Answer(packet) => vec![packet],
             Step::Prove(key) => {
-                let own = identification(&self.connection.local.identity);
-                let body = Payload::IdentificationInitiator(own).body();
-                let auth = prove_key(self.init.initiator(&body), &key, work);
+                let proof = self.prove_login(&key, work);
                 login.key = Some(key);
-                auth
+                proof
             }
         };
-        self.ask(&[next], at);
+        self.ask(Exchange::IkeAuth, &next, at);
         self.login = Some(login);
         Ok(None)
+    }
+
+    /// AUTH by the key of EAP, and the post-quantum one that is in it.
+    fn prove_login(&mut self, key: &Secret, work: &mut Work) -> Vec<Payload> {
+        let own = identification(&self.connection.local.identity);
+        let body = Payload::IdentificationInitiator(own).body();
+        let init = &mut self.init;
+        let Some(ppk) = init.wanted_ppk(&self.connection) else {
+            return vec![prove_key(init.initiator(&body), key, work)];
+        };
+        let without = (!ppk.is_required).then(|| prove_key(init.initiator(&body), key, work));
+        init.mix(&ppk, work);
+        let mut chain = vec![prove_key(init.initiator(&body), key, work)];
+        chain.extend(naming(&ppk, without));
+        chain
     }
 
     fn check(
@@ -265,7 +363,6 @@ impl Authenticating {
         calendar: Calendar,
         at: &mut At<'_>,
     ) -> Result<Proven, Fault> {
-        refusal_of(parts)?;
         let (id, body) = parts.responder.ok_or_else(unidentified)?;
         check(
             core::slice::from_ref(&self.connection),
@@ -392,6 +489,7 @@ fn establish(
         since: now,
         renewed: now,
         nat: init.nat,
+        ppk: init.ppk.mixed.map(|it| it.ppk),
         peer: init.peer,
         mobility: Mobility::default(),
         sas: vec![sa],

@@ -251,13 +251,13 @@ impl Established {
             initiator: theirs,
             responder: ours,
         };
-        let shared = answered.as_ref().map(|(_, shared)| shared.as_ref());
+        let secrets: Vec<&[u8]> = answered.iter().map(|(_, shared)| shared.as_ref()).collect();
         let sa = self
             .sa_of(question.own_spi)
             .ok_or(DropReason::UnknownCookies)?;
         let prf = (sa.suite.prf, &sa.d);
         let [keys_in, keys_out] =
-            keys::of_child(prf, suite.protection, shared, nonces, &mut at.out.work)?;
+            keys::of_child(prf, suite.protection, &secrets, nonces, &mut at.out.work)?;
         let spi = grant.spi.to_be_bytes();
         let answer = vec![proposal::answer(&chosen, &spi)];
         question.answer.push(Payload::SecurityAssociation(answer));
@@ -428,9 +428,9 @@ impl Established {
             return Err(not_in_udp());
         }
         let prf = (self.sas[0].suite.prf, &self.sas[0].d);
-        let shared = shared.as_ref().map(AsRef::as_ref);
+        let secrets: Vec<&[u8]> = shared.iter().map(AsRef::as_ref).collect();
         let [keys_out, keys_in] =
-            keys::of_child(prf, suite.protection, shared, nonces, &mut at.out.work)?;
+            keys::of_child(prf, suite.protection, &secrets, nonces, &mut at.out.work)?;
         Ok(Box::new(NegotiatedChild {
             suite,
             mode,

@@ -15,7 +15,7 @@ use super::message::Message;
 use super::parts::{SUPERSEDED, delete_ike, is_for_ike, notify, notify_with};
 use super::tasks::{Awaited, Queue, Task};
 use super::window::{At, IkeSa, Opened, Read};
-use crate::config::Connection;
+use crate::config::{Connection, Ppk};
 use crate::counters::DropReason;
 use crate::identity::Peer;
 use crate::ike::nat::NatFinding;
@@ -42,6 +42,8 @@ pub(super) struct Established {
     /// When the current IKE SA was made.
     pub(super) renewed: Instant,
     pub(super) nat: NatFinding,
+    /// The post-quantum pre-shared key in its keys.
+    pub(super) ppk: Option<Arc<Ppk>>,
     pub(super) peer: Abilities,
     pub(super) mobility: Mobility,
     /// The current one first.
@@ -164,6 +166,7 @@ impl Established {
                 self.on_rekey_request(index, &opened, at)
             }
             Exchange::CreateChildSa => self.on_child_request(index, opened, at),
+            Exchange::IkeFollowupKe => self.on_followup_request(index, &opened, at),
             _ => {
                 at.out.drops.count(DropReason::UnsupportedExchange);
                 let notice = notify(NotifyType::InvalidSyntax);
@@ -180,7 +183,7 @@ impl Established {
         };
         match awaited {
             Awaited::Child(asked) => self.on_child_answer(*asked, opened, at),
-            Awaited::Rekey(asked) => self.on_rekey_answer(spi, &asked, opened, at),
+            Awaited::Rekey(asked) => self.on_rekey_answer(spi, asked, opened, at),
             Awaited::DeletedChild { spi_in } => self.on_child_deleted(spi_in),
             Awaited::DeletedIke => {
                 if index > 0 {
@@ -206,6 +209,9 @@ impl Established {
     pub(super) fn pump(&mut self, at: &mut At<'_>) {
         while self.sas[0].asked.is_none() && self.held_until.is_none() && self.question.is_none() {
             if self.ask_addresses(at) {
+                return;
+            }
+            if self.sas[0].unfinished.is_some() && self.queue.waits_for_renewal() {
                 return;
             }
             match self.queue.next() {
@@ -379,12 +385,17 @@ impl Established {
             .sas
             .iter()
             .map(|sa| at(sa.until, "forget a replaced IKE SA"));
+        let unfinished = self.sas.iter().map(|sa| {
+            let until = sa.unfinished.as_ref().map(|it| it.until);
+            at(until, "forget a renewal that the peer has not finished")
+        });
         let own = [
             at(self.children.deadline(), "delete a renewed child"),
             at(self.held_until, "use the renewed IKE SA"),
             at(self.renew_at, "renew the IKE SA again"),
         ];
-        own.into_iter().chain(ends).flatten().chain(windows).min()
+        let all = own.into_iter().chain(ends).chain(unfinished);
+        all.flatten().chain(windows).min()
     }
 
     /// Runs its timers. A request without an answer ends the session, except under an IKE SA that
@@ -409,6 +420,7 @@ impl Established {
         if let Some(fault) = fault {
             return Err(fault);
         }
+        self.forget_unfinished(now);
         self.held_until.take_if(|it| *it <= now);
         if self.renew_at.take_if(|it| *it <= now).is_some() {
             self.begin_renewal(at);

@@ -19,6 +19,7 @@ use wire::ikev2::{KeyExchange, Notify, NotifyType, Payload, first_unknown_critic
 
 use super::Abilities;
 use super::auth::{HASHES, Signed, certificate_request};
+use super::between::Between;
 use super::child::fresh_nonce;
 use super::cookie::{Asker, Cookies};
 use super::eap::Examining;
@@ -26,6 +27,7 @@ use super::exchange;
 use super::keys::{Keys, Nonces, Seed};
 use super::message::Message;
 use super::parts::{Parts, names_read, notify, notify_name, notify_with};
+use super::ppk::{self, Agreed};
 use super::proposal::{self, Chosen};
 use super::rekey::fresh_spi;
 use super::window::{IkeSa, clear_message};
@@ -56,6 +58,9 @@ pub(super) struct Init {
     pub(super) nonces: (Vec<u8>, Vec<u8>),
     /// SK_pi and SK_pr.
     pub(super) p: (Secret, Secret),
+    /// What follows before IKE_AUTH.
+    pub(super) between: Between,
+    pub(super) ppk: Agreed,
     pub(super) nat: NatFinding,
     pub(super) peer: Abilities,
 }
@@ -67,8 +72,9 @@ impl Init {
             message: &self.request,
             nonce: &self.nonces.1,
             prf: self.suite.prf,
-            p: &self.p.0,
+            p: self.ppk.mixed.as_ref().map_or(&self.p.0, |it| &it.p.0),
             id,
+            between: &self.between.authenticated,
         }
     }
 
@@ -78,8 +84,9 @@ impl Init {
             message: &self.answer,
             nonce: &self.nonces.0,
             prf: self.suite.prf,
-            p: &self.p.1,
+            p: self.ppk.mixed.as_ref().map_or(&self.p.1, |it| &it.p.1),
             id,
+            between: &self.between.authenticated,
         }
     }
 }
@@ -273,9 +280,20 @@ impl Asking {
             initiator: &self.nonce,
             responder: nr,
         };
+        let peer = Abilities::announced(parts);
+        if !suite.additional.is_empty() && !peer.intermediate {
+            return Err(Fault::Misbehaved(
+                "the peer chose an additional key exchange, and has no IKE_INTERMEDIATE".into(),
+            ));
+        }
+        if let Some(ppk) = self.connection.ppk.as_ref()
+            && ppk.is_required
+            && !peer.ppk
+        {
+            return Err(ppk::lacking(ppk));
+        }
         let seed = Seed::first(suite.prf, nonces, shared.as_ref(), &mut out.work);
         let keys = Keys::derive(suite, &seed, nonces, spis, &mut out.work)?;
-        let peer = Abilities::announced(parts);
         let may_fragment = peer.fragmentation && self.connection.fragments;
         let sa = IkeSa::new(spis, Role::Initiator, suite, &keys, may_fragment).after_init();
         let init = Init {
@@ -284,6 +302,8 @@ impl Asking {
             answer: message.octets().to_vec(),
             nonces: (self.nonce.clone(), nr.to_vec()),
             p: keys.p,
+            between: Between::default(),
+            ppk: Agreed::default(),
             nat: find_nat(spis, self.path, parts),
             peer,
         };
@@ -342,7 +362,18 @@ fn request(
     chain.push(Payload::Nonce(nonce.to_vec()));
     chain.extend(detection(spis, path));
     chain.extend(announcements(connection.fragments));
+    if connection.ikev2_proposals.iter().any(has_additional) {
+        chain.push(notify(NotifyType::IntermediateExchangeSupported));
+    }
+    if connection.ppk.is_some() {
+        chain.push(notify(NotifyType::UsePpk));
+    }
     chain
+}
+
+/// Whether a suite needs IKE_INTERMEDIATE (RFC 9370 §2.2.1).
+fn has_additional(suite: &Ikev2Suite) -> bool {
+    !suite.additional.is_empty()
 }
 
 /// What both ends announce.
@@ -444,7 +475,8 @@ impl Answering {
                 return Err(DropReason::CookieAsked.into());
             }
         }
-        let Some((chosen, candidates)) = choose(candidates, offered) else {
+        let peer = Abilities::announced(&parts);
+        let Some((chosen, candidates)) = choose(candidates, offered, &peer) else {
             tell(notify(NotifyType::NoProposalChosen), out);
             let suites = |it: &Arc<Connection>| it.ikev2_proposals.clone();
             let all: Vec<Ikev2Suite> = candidates.iter().flat_map(suites).collect();
@@ -498,6 +530,12 @@ impl Answering {
         chain.extend(detection(spis, path));
         chain.extend(certificate_request(&candidates));
         chain.extend(announcements(fragments));
+        if has_additional(&suite) {
+            chain.push(notify(NotifyType::IntermediateExchangeSupported));
+        }
+        if peer.ppk && ppk::has_any(&candidates) {
+            chain.push(notify(NotifyType::UsePpk));
+        }
         let sent = clear_message(spis, false, true, &chain, path);
         let may_fragment = peer.fragmentation && fragments;
         Ok(Self {
@@ -509,6 +547,8 @@ impl Answering {
                 answer: sent.message.clone(),
                 nonces: (ni.to_vec(), nr),
                 p: keys.p,
+                between: Between::default(),
+                ppk: Agreed::default(),
                 nat: find_nat(asked, path, parts),
                 peer,
             },
@@ -533,9 +573,14 @@ fn other_method(theirs: u16, suite: Ikev2Suite) -> Fault {
 fn choose<'a>(
     candidates: &[Arc<Connection>],
     offered: &'a [wire::ikev2::Proposal],
+    peer: &Abilities,
 ) -> Option<(Chosen<'a, Ikev2Suite>, Vec<Arc<Connection>>)> {
+    let is_possible = |it: &&Ikev2Suite| peer.intermediate || !has_additional(it);
     let mut all = candidates.iter();
-    let chosen = all.find_map(|it| proposal::choose(&it.ikev2_proposals, offered))?;
+    let chosen = all.find_map(|it| {
+        let suites = it.ikev2_proposals.iter().filter(is_possible).copied();
+        proposal::choose(&suites.collect::<Vec<_>>(), offered)
+    })?;
     let accepts = |it: &&Arc<Connection>| it.ikev2_proposals.contains(&chosen.suite);
     let accepting = candidates.iter().filter(accepts).cloned().collect();
     Some((chosen, accepting))

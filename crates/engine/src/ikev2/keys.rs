@@ -36,6 +36,18 @@ impl Nonces<'_> {
         Zeroizing::new([self.initiator, self.responder].concat())
     }
 
+    /// The secrets of key exchanges with the nonces after the first: SK(0) | Ni | Nr | SK(1) ..
+    fn between(self, secrets: &[&[u8]]) -> Zeroizing<Vec<u8>> {
+        let joined = self.joined();
+        let (first, more) = match secrets {
+            [first, more @ ..] => (*first, more),
+            [] => (&[][..], &[][..]),
+        };
+        let mut all = vec![first, &joined[..]];
+        all.extend(more);
+        Zeroizing::new(all.concat())
+    }
+
     /// The lower of both, octet by octet (RFC 7296 §2.8.1).
     pub(super) fn lowest(self) -> Vec<u8> {
         self.initiator.min(self.responder).to_vec()
@@ -49,18 +61,19 @@ impl Seed {
         Self(prf.hmac(&nonces.joined(), &[shared]))
     }
 
-    /// Of an IKE SA that another one made: prf(SK_d (old), g^ir (new) | Ni | Nr), with the old
-    /// one's prf.
+    /// Of an IKE SA that another one made, or of the same one after one more key exchange: prf(SK_d
+    /// (old), SK(0) | Ni | Nr | SK(1) ..), with the old one's prf (RFC 7296 §2.18, RFC 9370 §2.2.2,
+    /// §2.2.4). `secrets`: of the key exchanges, in order.
     pub(super) fn rekeyed(
         old: (Hash, &Secret),
         nonces: Nonces<'_>,
-        shared: &[u8],
+        secrets: &[&[u8]],
         work: &mut Work,
     ) -> Self {
         let (prf, d) = old;
-        let joined = nonces.joined();
-        work.count(Task::Prf(prf), (shared.len() + joined.len()) as u64);
-        Self(prf.hmac(&d.0, &[shared, &joined]))
+        let material = nonces.between(secrets);
+        work.count(Task::Prf(prf), material.len() as u64);
+        Self(prf.hmac(&d.0, &[&material]))
     }
 }
 
@@ -110,18 +123,18 @@ impl Keys {
 }
 
 /// The keys of a child, of what its initiator sends and what its responder sends: KEYMAT =
-/// prf+(SK_d, [g^ir |] Ni | Nr). Encryption first, then integrity.
+/// prf+(SK_d, [SK(0) |] Ni | Nr [| SK(1) ..]). Encryption first, then integrity. `secrets`: of its
+/// own key exchanges, in order.
 pub(super) fn of_child(
     (prf, d): (Hash, &Secret),
     protection: Protection,
-    shared: Option<&[u8]>,
+    secrets: &[&[u8]],
     nonces: Nonces<'_>,
     work: &mut Work,
 ) -> Result<[(Secret, Secret); 2], Fault> {
     let encryption = protection.encryption_key_len();
     let integrity = protection.integrity_key_len();
-    let joined = nonces.joined();
-    let info = Zeroizing::new([shared.unwrap_or_default(), &joined].concat());
+    let info = nonces.between(secrets);
     let len = 2 * (encryption + integrity);
     let all = prf_plus(prf, &d.0, &info, len, work);
     let (first, second) = all.split_at(encryption + integrity);
@@ -134,6 +147,12 @@ pub(super) fn of_child(
         check_strength(protection, encryption)?;
     }
     Ok(keys)
+}
+
+/// SK_d, SK_pi or SK_pr with a post-quantum pre-shared key in it: prf+(PPK, SK) (RFC 8784 §3).
+pub(super) fn with_ppk(prf: Hash, ppk: &Secret, key: &Secret, work: &mut Work) -> Secret {
+    let mixed = prf_plus(prf, &ppk.0, &key.0, prf.len(), work);
+    Secret(mixed.to_vec())
 }
 
 /// prf+ (RFC 7296 §2.13): T1 = prf(K, S | 0x01), T2 = prf(K, T1 | S | 0x02), and so on. It is the

@@ -1,8 +1,8 @@
 //! Suites as proposals, and the choice among a peer's (RFC 7296 §2.7, §3.3).
 //!
 //! Each suite is one proposal, in our order of preference. A responder takes the first of its own
-//! suites that the peer offers. Left out: additional key exchanges (RFC 9370); a proposal that
-//! requires one is not chosen.
+//! suites that the peer offers. An additional key exchange (RFC 9370 §2.2.1) that no suite of ours
+//! has is left out if the proposal allows it.
 
 use crypto::cipher::Cipher;
 use crypto::hash::Hash;
@@ -45,6 +45,11 @@ impl Suite for Ikev2Suite {
         all.push(Transform::new(TransformType::Prf, prf_number(self.prf)));
         all.extend(mac(self.protection.integrity));
         all.push(key_exchange(self.method.number()));
+        let more = self.additional.places();
+        all.extend(more.map(|(place, method)| {
+            let kind = TransformType::ADDITIONAL_KEY_EXCHANGES[place];
+            Transform::new(kind, method.number())
+        }));
         all
     }
 }
@@ -103,7 +108,9 @@ pub(super) fn answer<S: Suite>(chosen: &Chosen<'_, S>, spi: &[u8]) -> Proposal {
     // A peer that leaves sequence numbers out means 32 bits.
     transforms.retain(|one| is_offered(one.kind));
     // What it may leave out is answered as left out.
-    for kind in [TransformType::Integrity, TransformType::KeyExchange] {
+    let may_be_none = [TransformType::Integrity, TransformType::KeyExchange];
+    let more = TransformType::ADDITIONAL_KEY_EXCHANGES;
+    for kind in may_be_none.into_iter().chain(more) {
         let is_chosen = transforms.iter().any(|one| one.kind == kind);
         if is_offered(kind) && !is_chosen {
             transforms.push(Transform::new(kind, NONE));

@@ -1,5 +1,5 @@
 //! CREATE_CHILD_SA for a new IKE SA in place of the old one, in both roles (RFC 7296 §1.3.2, §2.8,
-//! §2.18).
+//! §2.18). Additional key exchanges follow in [`super::followup`].
 //!
 //! ```text
 //! initiator                    responder
@@ -18,15 +18,16 @@ use wire::ikev2::{Exchange, Notify, NotifyType, Payload, Proposal};
 use super::child::fresh_nonce;
 use super::established::Established;
 use super::exchange;
-use super::keys::{Keys, Nonces, Seed};
 use super::parts::{Parts, delete_ike, notify, notify_name};
 use super::proposal::{self, ike_spi};
 use super::tasks::{AskedRekey, Awaited, Collision, Task};
+use super::unfinished::Unfinished;
 use super::window::{At, IkeSa, Opened};
 use crate::counters::DropReason;
 use crate::ike::{Complaint, Fact, Fault, Notification, Role, Spi, Spis};
 use crate::suite::Ikev2Suite;
 use crate::time::Duration;
+use crate::work::Work;
 
 /// After this time, a renewal that the peer could not do at once is asked for again, and up to as
 /// long again.
@@ -43,6 +44,32 @@ pub(super) fn fresh_spi(random: &mut crypto::rand::Stream) -> Spi {
     random.fill(&mut octets);
     octets[0] |= 1;
     Spi(octets)
+}
+
+/// What the peer's answer to our request makes.
+fn agreed(asked: &AskedRekey, parts: &Parts<'_>, work: &mut Work) -> Result<Unfinished, Fault> {
+    let missing = || Fault::Misbehaved("an answer without SA, nonce or key exchange".into());
+    let (Some(answer), Some(nr), Some(theirs)) = (parts.sa, parts.nonce, parts.exchange) else {
+        return Err(missing());
+    };
+    let chosen = proposal::chosen(&asked.suites, answer)?;
+    let suite = chosen.suite;
+    if suite.method != asked.half.method() {
+        return Err(Fault::Misbehaved(
+            "the peer chose another method than that of our public value".into(),
+        ));
+    }
+    let spis = Spis {
+        initiator: asked.spi,
+        responder: ike_spi(chosen.proposal)?,
+    };
+    let shared = exchange::finish(&asked.half, theirs, work)?;
+    Ok(Unfinished {
+        suite,
+        spis,
+        nonces: (asked.nonce.clone(), nr.to_vec().into()),
+        secrets: vec![shared],
+    })
 }
 
 /// Suites with the named method first. A suite of another method stays on offer.
@@ -74,6 +101,7 @@ impl Established {
             suites,
             nonce,
             half,
+            unfinished: None,
             collision: None,
         };
         let awaited = Awaited::Rekey(Box::new(asked));
@@ -92,16 +120,38 @@ impl Established {
             Ok(parts) => self.renew_for_peer(index, &parts, at),
             Err(_) => Err(notify(NotifyType::InvalidSyntax)),
         };
-        let (sa, answer, lowest) = match made {
-            Ok(made) => made,
+        match made {
+            Ok((made, mut answer)) if made.next_method().is_some() => {
+                self.keep_unfinished(index, made, &mut answer, at);
+                self.sas[index].answer(opened, &answer, at);
+                vec![Fact::Heard]
+            }
+            Ok((made, answer)) => self.renewed_by_peer(index, &made, opened, &answer, at),
             Err(notice) => {
                 self.sas[index].answer(opened, &[notice], at);
-                return vec![Fact::Heard];
+                vec![Fact::Heard]
             }
+        }
+    }
+
+    /// Answers the peer's last message for a new IKE SA, which stands from now on.
+    pub(super) fn renewed_by_peer(
+        &mut self,
+        index: usize,
+        made: &Unfinished,
+        opened: &Opened,
+        answer: &[Payload],
+        at: &mut At<'_>,
+    ) -> Vec<Fact> {
+        let may_fragment = self.peer.fragmentation;
+        let old = &mut self.sas[index];
+        let work = &mut at.out.work;
+        let Ok(sa) = old.successor(Role::Responder, made, may_fragment, work) else {
+            old.answer(opened, &[notify(NotifyType::InvalidSyntax)], at);
+            return vec![Fact::Heard];
         };
-        let old = self.sas[index].own_spi();
-        self.sas[index].answer(opened, &answer, at);
-        let spi = sa.own_spi();
+        old.answer(opened, answer, at);
+        let (spi, old, lowest) = (sa.own_spi(), old.own_spi(), made.lowest());
         if let Some(asked) = self.asked_rekey_of(old) {
             // Which of the two stands is known when ours is answered.
             asked.collision = Some(Collision { spi, lowest });
@@ -114,23 +164,27 @@ impl Established {
         vec![Fact::Renewed]
     }
 
-    /// The new IKE SA for the peer's request, our answer, and the lower nonce; or what the peer is
-    /// told instead.
-    fn renew_for_peer(
-        &self,
-        index: usize,
-        parts: &Parts<'_>,
-        at: &mut At<'_>,
-    ) -> Result<(IkeSa, Vec<Payload>, Vec<u8>), Payload> {
+    /// Whether the peer may renew an IKE SA now (RFC 7296 §2.25.1, §2.25.2): no child is under way,
+    /// and the IKE SA is not about to end.
+    pub(super) fn may_be_renewed(&self, index: usize) -> bool {
         let old = &self.sas[index];
-        // RFC 7296 §2.25.1, §2.25.2: a child is under way, or this IKE SA is about to end.
         let is_busy = |asked: &Awaited| {
             matches!(
                 asked,
                 Awaited::Child(_) | Awaited::DeletedChild { .. } | Awaited::DeletedIke
             )
         };
-        if old.is_replaced || old.asked.as_ref().is_some_and(|it| is_busy(&it.awaited)) {
+        !old.is_replaced && !old.asked.as_ref().is_some_and(|it| is_busy(&it.awaited))
+    }
+
+    /// What the peer's request makes, and our answer; or what the peer is told instead.
+    fn renew_for_peer(
+        &self,
+        index: usize,
+        parts: &Parts<'_>,
+        at: &mut At<'_>,
+    ) -> Result<(Unfinished, Vec<Payload>), Payload> {
+        if !self.may_be_renewed(index) {
             return Err(notify(NotifyType::TemporaryFailure));
         }
         let syntax = || notify(NotifyType::InvalidSyntax);
@@ -152,81 +206,67 @@ impl Established {
         let (payload, shared) = answered.map_err(|_| syntax())?;
         let own = fresh_spi(random);
         let nr = fresh_nonce(random);
-        let nonces = Nonces {
-            initiator: ni,
-            responder: &nr,
-        };
         let spis = Spis {
             initiator: peers,
             responder: own,
         };
-        let seed = Seed::rekeyed((old.suite.prf, &old.d), nonces, shared.as_ref(), work);
-        let keys = Keys::derive(suite, &seed, nonces, spis, work).map_err(|_| syntax())?;
         let answer: Proposal = proposal::answer(&chosen, &own.0);
         let chain = vec![
             Payload::SecurityAssociation(vec![answer]),
             Payload::Nonce(nr.to_vec()),
             payload,
         ];
-        let sa = IkeSa::new(spis, Role::Responder, suite, &keys, self.peer.fragmentation);
-        Ok((sa, chain, nonces.lowest()))
+        let made = Unfinished {
+            suite,
+            spis,
+            nonces: (ni.to_vec().into(), nr),
+            secrets: vec![shared],
+        };
+        Ok((made, chain))
     }
 
     /// The answer to our renewal of the IKE SA, which came under the one with this SPI of ours.
     pub(super) fn on_rekey_answer(
         &mut self,
         old: Spi,
-        asked: &AskedRekey,
+        mut asked: Box<AskedRekey>,
         opened: &Opened,
         at: &mut At<'_>,
     ) -> Vec<Fact> {
         let Ok(parts) = opened.parts() else {
-            return self.rekey_failed(old, asked, DropReason::MalformedMessage.into(), at);
+            return self.rekey_failed(old, &asked, DropReason::MalformedMessage.into(), at);
         };
         if let Some(error) = parts.error()
             && parts.sa.is_none()
         {
-            return self.on_rekey_refused(old, asked, error, at);
+            return self.on_rekey_refused(old, &asked, error, at);
         }
-        match self.renewed_by_us(old, asked, &parts, at) {
-            Ok((sa, lowest)) => self.rekey_agreed(old, asked, sa, &lowest, at),
-            Err(fault) => self.rekey_failed(old, asked, fault, at),
-        }
-    }
-
-    fn renewed_by_us(
-        &self,
-        old: Spi,
-        asked: &AskedRekey,
-        parts: &Parts<'_>,
-        at: &mut At<'_>,
-    ) -> Result<(IkeSa, Vec<u8>), Fault> {
-        let missing = || Fault::Misbehaved("an answer without SA, nonce or key exchange".into());
-        let (Some(answer), Some(nr), Some(theirs)) = (parts.sa, parts.nonce, parts.exchange) else {
-            return Err(missing());
-        };
-        let chosen = proposal::chosen(&asked.suites, answer)?;
-        let suite = chosen.suite;
-        if suite.method != asked.half.method() {
-            return Err(Fault::Misbehaved(
-                "the peer chose another method than that of our public value".into(),
-            ));
-        }
-        let spis = Spis {
-            initiator: asked.spi,
-            responder: ike_spi(chosen.proposal)?,
-        };
         let work = &mut at.out.work;
-        let shared = exchange::finish(&asked.half, theirs, work)?;
-        let nonces = Nonces {
-            initiator: &asked.nonce,
-            responder: nr,
+        let made = match asked.unfinished.take() {
+            Some(made) => made.take_answer(&asked.half, &parts, work),
+            None => agreed(&asked, &parts, work),
         };
-        let old = self.sa_of(old).ok_or(DropReason::UnknownCookies)?;
-        let seed = Seed::rekeyed((old.suite.prf, &old.d), nonces, shared.as_ref(), work);
-        let keys = Keys::derive(suite, &seed, nonces, spis, work)?;
-        let sa = IkeSa::new(spis, Role::Initiator, suite, &keys, self.peer.fragmentation);
-        Ok((sa, nonces.lowest()))
+        let made = match made {
+            Ok(made) => made,
+            Err(fault) => return self.rekey_failed(old, &asked, fault, at),
+        };
+        if let Some(method) = made.next_method() {
+            let went = self.ask_followup(old, asked, (made, method), &parts, at);
+            return match went {
+                Ok(()) => vec![Fact::Heard],
+                Err((asked, fault)) => self.rekey_failed(old, &asked, fault, at),
+            };
+        }
+        let may_fragment = self.peer.fragmentation;
+        let sa = self.sa_of(old).ok_or(DropReason::UnknownCookies.into());
+        let sa = sa.and_then(|old| {
+            let work = &mut at.out.work;
+            old.successor(Role::Initiator, &made, may_fragment, work)
+        });
+        match sa {
+            Ok(sa) => self.rekey_agreed(old, &asked, sa, &made.lowest(), at),
+            Err(fault) => self.rekey_failed(old, &asked, fault, at),
+        }
     }
 
     fn rekey_agreed(

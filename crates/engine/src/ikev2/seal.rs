@@ -8,7 +8,8 @@ use crypto::message::MessageKey;
 use crypto::packet::{Encryption, Integrity, Protection};
 use crypto::rand::Stream;
 use wire::ikev2::{
-    FragmentNumbers, GENERIC_LEN, HEADER_LEN, Header, PayloadKind, Protected, sealed_frame,
+    self as wire2, FragmentNumbers, GENERIC_LEN, HEADER_LEN, Header, PayloadKind, Protected,
+    sealed_frame,
 };
 use zeroize::Zeroizing;
 
@@ -23,7 +24,7 @@ pub(super) const MAX_FRAGMENTS: u16 = 64;
 /// Octets of a message in fragments at most.
 pub(super) const MAX_ASSEMBLED: usize = 32 << 10;
 /// Octets before the sealed part of a fragment: header, generic header, numbers.
-const FRAGMENT_HEAD: usize = HEADER_LEN + GENERIC_LEN + 4;
+const FRAGMENT_HEAD: usize = HEADER_LEN + GENERIC_LEN + NUMBERS_LEN;
 /// Octets of an IV at most: a block of AES.
 const MAX_IV_LEN: usize = 16;
 
@@ -234,3 +235,30 @@ impl Assembly {
         self.0.as_ref().map_or(0, |it| it.octets)
     }
 }
+
+/// What AUTH covers of a message: its header with that of its encrypted payload, as if it were
+/// whole and had no IV, padding and ICV, and the payloads within in clear (RFC 9242 §3.3.2).
+/// `datagram`: the message, or its first fragment. `None` if it has no encrypted payload.
+pub(super) fn covered(datagram: &[u8], clear: &[u8]) -> Option<Vec<u8>> {
+    let message = wire2::Message::parse(datagram).ok()?;
+    let protected = message.protected?;
+    let numbers = protected.fragment.map_or(0, |_| NUMBERS_LEN);
+    let head = protected.sealed.start.checked_sub(numbers)?;
+    let mut all = datagram.get(..head)?.to_vec();
+    // Where the kind of the encrypted payload is: in the generic header before it, or in ours.
+    let kind = message.clear.last().map_or(NEXT_PAYLOAD, |before| {
+        before.body_range().start.saturating_sub(GENERIC_LEN)
+    });
+    *all.get_mut(kind)? = PayloadKind::Encrypted.number();
+    let payload = u16::try_from(GENERIC_LEN + clear.len()).ok()?;
+    let whole = u32::try_from(head + clear.len()).ok()?;
+    all[head - 2..].copy_from_slice(&payload.to_be_bytes());
+    all[HEADER_LEN - 4..HEADER_LEN].copy_from_slice(&whole.to_be_bytes());
+    all.extend_from_slice(clear);
+    Some(all)
+}
+
+/// Where the header names its first payload.
+const NEXT_PAYLOAD: usize = 16;
+/// Octets of the numbers of a fragment.
+const NUMBERS_LEN: usize = 4;

@@ -20,6 +20,7 @@ use super::authenticate::{self, Answered, Authenticating, Checks, Wishes};
 use super::cookie::Cookies;
 use super::established::Established;
 use super::init::{Answering, Asking};
+use super::intermediate;
 use super::message::Message;
 use super::parts::notify;
 use super::window::{At, Read};
@@ -230,6 +231,12 @@ impl Session {
         self.established().map(|it| it.sas[0].suite)
     }
 
+    /// The name of the post-quantum pre-shared key in its keys.
+    pub fn ppk(&self) -> Option<&str> {
+        let ppk = self.established()?.ppk.as_ref()?;
+        Some(&ppk.id)
+    }
+
     /// NATs between us and the peer.
     pub fn nat(&self) -> NatFinding {
         self.established().map(|it| it.nat).unwrap_or_default()
@@ -247,14 +254,16 @@ impl Session {
 
     /// We have authenticated, and the peer may consider the IKE SA established.
     pub fn has_proven(&self) -> bool {
-        let has_asked = matches!(self.state, State::Authenticating(_));
+        let has_asked = matches!(&self.state, State::Authenticating(it) if it.has_proven());
         self.role == Role::Initiator && (has_asked || self.is_established())
     }
 
     /// Another SA with the peer was established: we must not announce a first contact any more.
     pub fn forget_first_contact(&mut self) {
-        if let State::Asking(asking) = &mut self.state {
-            asking.1.is_first_contact = false;
+        match &mut self.state {
+            State::Asking(asking) => asking.1.is_first_contact = false,
+            State::Authenticating(it) => it.forget_first_contact(),
+            _ => {}
         }
     }
 
@@ -450,6 +459,14 @@ impl Session {
             {
                 opened
             }
+            Ok(Read::New(opened))
+                if opened.exchange == Exchange::IkeIntermediate && !opened.is_response =>
+            {
+                return match intermediate::on_request(&mut answering, &opened, &mut at) {
+                    Ok(()) => again(answering, Fact::Pending),
+                    Err(fault) => (State::Over, vec![Fact::Failed(fault)]),
+                };
+            }
             Ok(Read::New(opened)) if authenticate::is_given_up(&opened) => {
                 answering.sa.answer(&opened, &[], &mut at);
                 let fault = authenticate::given_up(&answering);
@@ -571,6 +588,25 @@ impl Session {
             panic!("it does not wait for an answer");
         };
         it.connection = connection;
+    }
+
+    /// What AUTH covers of the exchanges before it.
+    #[cfg(test)]
+    pub(super) fn between(&mut self) -> Option<&mut Vec<u8>> {
+        match &mut self.state {
+            State::Answering(it) => Some(&mut it.init.between.authenticated),
+            State::Authenticating(it) => Some(it.between()),
+            _ => None,
+        }
+    }
+
+    /// The IKE SA of an initiator that is not established.
+    #[cfg(test)]
+    pub(super) fn unproven(&mut self) -> Option<&mut super::window::IkeSa> {
+        match &mut self.state {
+            State::Authenticating(it) => Some(&mut it.sa),
+            _ => None,
+        }
     }
 
     #[cfg(test)]

@@ -8,6 +8,7 @@ use zeroize::Zeroizing;
 
 use super::addresses::AskedUpdate;
 use super::exchange::method_of;
+use super::unfinished::Unfinished;
 use crate::ike::{FirstChild, Spi};
 use crate::sa::{ChildId, Mode, Path, Protocol};
 use crate::selector::TrafficSelector;
@@ -114,7 +115,10 @@ pub(super) struct AskedRekey {
     pub(super) spi: Spi,
     pub(super) suites: Vec<Ikev2Suite>,
     pub(super) nonce: Zeroizing<Vec<u8>>,
+    /// Of the key exchange that is under way.
     pub(super) half: Initiator,
+    /// What is agreed, while additional key exchanges go on.
+    pub(super) unfinished: Option<Unfinished>,
     /// The peer has renewed the same IKE SA meanwhile.
     pub(super) collision: Option<Collision<Spi>>,
 }
@@ -160,6 +164,11 @@ impl Queue {
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Whether the next one cannot be sent while the peer renews the IKE SA.
+    pub(super) fn waits_for_renewal(&self) -> bool {
+        matches!(self.0.front(), Some(Task::Child(_) | Task::RekeyIke(_)))
     }
 
     /// The children that wait.

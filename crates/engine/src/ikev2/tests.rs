@@ -9,5 +9,7 @@ mod ike_collisions;
 mod init;
 mod mobike;
 mod radius;
+mod post_quantum;
+mod ppk;
 mod storm;
 mod world;

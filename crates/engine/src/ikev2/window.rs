@@ -14,14 +14,16 @@ use zeroize::{Zeroize, Zeroizing};
 use super::keys::Keys;
 use super::message::Message;
 use super::parts::{Parts, names, names_read, notify, notify_with};
-use super::seal::{Assembly, Clear, Sealer, Taken};
+use super::seal::{Assembly, Clear, Sealer, Taken, covered};
 use super::tasks::Awaited;
+use super::unfinished::{Linked, Unfinished};
 use crate::counters::DropReason;
 use crate::ike::retransmit::{Answered, Retransmit};
 use crate::ike::{DirectionKeys, Fault, MessageKeys, Outbox, Role, Sent, Size, Spi, Spis, Step};
 use crate::sa::{Path, Secret};
 use crate::suite::Ikev2Suite;
 use crate::time::{Deadline, Duration, Instant};
+use crate::work::Work;
 
 /// What making a message takes.
 pub(super) struct At<'a> {
@@ -52,6 +54,10 @@ pub(super) struct IkeSa {
     answered: Option<Answered>,
     requests: Assembly,
     responses: Assembly,
+    /// What AUTH covers of our last message of IKE_INTERMEDIATE.
+    covered: Vec<u8>,
+    /// The peer renews it, and not all key exchanges are done.
+    pub(super) unfinished: Option<Box<Linked>>,
     /// Another IKE SA stands in its place, or will: nothing new begins under it.
     pub(super) is_replaced: bool,
     /// It is forgotten then.
@@ -96,6 +102,11 @@ impl Opened {
     pub(super) fn parts(&self) -> Result<Parts<'_>, DropReason> {
         Parts::sort(&self.body, &self.chain)
     }
+
+    /// What AUTH covers of it, if it is of IKE_INTERMEDIATE.
+    pub(super) fn covered(&self) -> Option<Vec<u8>> {
+        covered(&self.request, &self.body)
+    }
 }
 
 /// Nonces are secret in these messages.
@@ -136,10 +147,7 @@ impl IkeSa {
         keys: &Keys,
         may_fragment: bool,
     ) -> Self {
-        let peer = match role {
-            Role::Initiator => Role::Responder,
-            Role::Responder => Role::Initiator,
-        };
+        let peer = role.other();
         Self {
             spis,
             role,
@@ -154,6 +162,8 @@ impl IkeSa {
             answered: None,
             requests: Assembly::default(),
             responses: Assembly::default(),
+            covered: Vec::new(),
+            unfinished: None,
             is_replaced: false,
             until: None,
             shown: Some(MessageKeys::V2(Box::new(DirectionKeys {
@@ -178,11 +188,44 @@ impl IkeSa {
         self
     }
 
+    /// The one that a finished renewal makes in its place.
+    pub(super) fn successor(
+        &self,
+        role: Role,
+        made: &Unfinished,
+        may_fragment: bool,
+        work: &mut Work,
+    ) -> Result<Self, Fault> {
+        let keys = made.keys((self.suite.prf, &self.d), work)?;
+        Ok(Self::new(made.spis, role, made.suite, &keys, may_fragment))
+    }
+
+    /// The next message has these keys: one more key exchange is done (RFC 9370 §2.2.2).
+    pub(super) fn take_keys(&mut self, keys: &Keys) {
+        let peer = self.role.other();
+        self.d = keys.d.clone();
+        self.outbound = Sealer::new(self.suite.protection, keys.of(self.role));
+        self.inbound = Sealer::new(self.suite.protection, keys.of(peer));
+    }
+
+    /// What AUTH covers of the message of IKE_INTERMEDIATE that was just sent.
+    pub(super) fn take_covered(&mut self) -> Vec<u8> {
+        core::mem::take(&mut self.covered)
+    }
+
     /// Our own SPI.
     pub(super) fn own_spi(&self) -> Spi {
         match self.role {
             Role::Initiator => self.spis.initiator,
             Role::Responder => self.spis.responder,
+        }
+    }
+
+    /// As if our open request had never been sent.
+    #[cfg(test)]
+    pub(super) fn forget_request(&mut self) {
+        if self.asked.take().is_some() {
+            self.next_id -= 1;
         }
     }
 
@@ -380,6 +423,9 @@ impl IkeSa {
             false => vec![self.outbound.seal(&header, (first, &body), random, work)],
         };
         let message = parts.remove(0);
+        if exchange == Exchange::IkeIntermediate {
+            self.covered = covered(&message, &body).unwrap_or_default();
+        }
         Sent {
             path: at.path,
             message,
@@ -458,7 +504,9 @@ impl IkeSa {
 pub(super) const fn step(exchange: Exchange, number: u8) -> Step {
     match exchange {
         Exchange::IkeSaInit => Step::Init(number),
+        Exchange::IkeIntermediate => Step::Intermediate(number),
         Exchange::IkeAuth => Step::Auth(number),
+        Exchange::IkeFollowupKe => Step::Followup(number),
         Exchange::CreateChildSa => Step::Create(number),
         _ => Step::Inform(number),
     }

@@ -41,6 +41,8 @@ pub enum Event {
         peer: String,
         /// Suite in proposal words.
         suite: String,
+        /// The name of the post-quantum pre-shared key in its keys.
+        ppk: Option<String>,
         /// Where.
         path: Path,
         /// We are behind a NAT, the peer is.

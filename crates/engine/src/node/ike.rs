@@ -107,6 +107,11 @@ impl Ike {
         self.v2().is_some_and(Ikev2::has_mobike)
     }
 
+    /// The name of the post-quantum pre-shared key in its keys.
+    pub(super) fn ppk(&self) -> Option<&str> {
+        self.v2().and_then(Ikev2::ppk)
+    }
+
     /// Whether we decide where both ends send.
     pub(super) fn is_mover(&self) -> bool {
         self.v2().is_some_and(Ikev2::is_mover)

@@ -289,6 +289,7 @@ impl Node {
             version: 2,
             peer: identity.to_string(),
             suite,
+            ppk: session.ike.ppk().map(str::to_owned),
             path: session.path(),
             nat: (nat.is_local, nat.is_remote),
         };

@@ -89,6 +89,8 @@ pub struct SessionStatus {
     pub is_legacy: bool,
     /// Whether we are behind a NAT, and whether the peer is.
     pub nat: (bool, bool),
+    /// The name of the post-quantum pre-shared key in its keys (RFC 8784).
+    pub ppk: Option<String>,
     /// Whether addresses may change under it (RFC 4555).
     pub has_mobike: bool,
     /// How often its path has changed.
@@ -255,6 +257,7 @@ impl Node {
                 .suite()
                 .is_some_and(|(_, standing)| standing == Standing::Legacy),
             nat: (nat.is_local, nat.is_remote),
+            ppk: ike.ppk().map(str::to_owned),
             has_mobike: ike.has_mobike(),
             moves: session.moves(),
             peer_addresses: ike.peer_addresses().to_vec(),

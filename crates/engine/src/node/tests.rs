@@ -1328,6 +1328,7 @@ fn config(is_station: bool, change: &Change) -> Config {
         version: crate::config::Version::V1,
         is_aggressive: true,
         ikev2_proposals: Vec::new(),
+        ppk: None,
         proposals: vec!["aes128-sha256-modp2048".parse().unwrap()],
         local: LocalAuth {
             identity: fqdn(own),

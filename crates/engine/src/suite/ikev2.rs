@@ -8,10 +8,13 @@ use crypto::hash::Hash;
 use crypto::key_exchange::Method;
 use crypto::packet::{Encryption, Integrity, Protection};
 
+use super::additional::{self, Additional};
 use super::standing::ikev2_cipher_reason;
-use super::{Advice, Found, Reason, Standing, SuiteFault, words};
+use super::words::{self, Word};
+use super::{Advice, Found, Reason, Standing, SuiteFault};
 
-/// A suite of an IKE SA of IKEv2, such as `aes128gcm16-prfsha256-curve25519`.
+/// A suite of an IKE SA of IKEv2, such as `aes128gcm16-prfsha256-curve25519`, or with additional key
+/// exchanges `aes256gcm16-prfsha384-curve25519-ke1_mlkem768`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ikev2Suite {
     /// Encryption and integrity of messages.
@@ -20,9 +23,16 @@ pub struct Ikev2Suite {
     pub prf: Hash,
     /// Key exchange.
     pub method: Method,
+    /// Key exchanges after it (RFC 9370).
+    pub additional: Additional,
 }
 
 impl Ikev2Suite {
+    /// Whether a quantum computer that breaks Diffie-Hellman does not break its key exchange.
+    pub fn is_post_quantum(&self) -> bool {
+        self.method.is_kem() || self.additional.methods().any(Method::is_kem)
+    }
+
     /// Current, or legacy if [`Self::legacy_reasons`] is not empty.
     pub fn standing(&self) -> Standing {
         Standing::of(&self.legacy_reasons())
@@ -45,7 +55,8 @@ impl FromStr for Ikev2Suite {
 
     /// Without a word for the prf, it uses the hash of the integrity.
     fn from_str(proposal: &str) -> Result<Self, SuiteFault> {
-        let found = Found::read(proposal, proposal, &words::IKEV2)?;
+        let (additional, bare) = read_additional(proposal)?;
+        let found = Found::read(proposal, &bare, &words::IKEV2)?;
         let missing = |what, example: &str| SuiteFault::Missing {
             proposal: proposal.into(),
             what,
@@ -64,6 +75,7 @@ impl FromStr for Ikev2Suite {
         let method = found
             .method
             .ok_or_else(|| missing("a group", "aes128-sha256-curve25519"))?;
+        check_methods(proposal, method, &additional)?;
         Ok(Self {
             protection: Protection {
                 encryption,
@@ -71,8 +83,62 @@ impl FromStr for Ikev2Suite {
             },
             prf,
             method,
+            additional,
         })
     }
+}
+
+/// The additional key exchanges of a proposal, and the words without them.
+fn read_additional(proposal: &str) -> Result<(Additional, String), SuiteFault> {
+    let mut additional = Additional::default();
+    let mut rest = Vec::new();
+    for text in proposal.split('-') {
+        let Some((place, name)) = additional::split(text) else {
+            rest.push(text);
+            continue;
+        };
+        let found = words::find(&[words::METHODS], name);
+        let Ok(Word::Method(method)) = found else {
+            return Err(SuiteFault::Unknown {
+                proposal: proposal.into(),
+                word: name.into(),
+                nearest: found.err().flatten(),
+            });
+        };
+        if !additional.put(place, method) {
+            return Err(SuiteFault::Twice {
+                proposal: proposal.into(),
+                word: text.into(),
+                sort: "key exchange in this place",
+            });
+        }
+    }
+    Ok((additional, rest.join("-")))
+}
+
+/// Each method once (RFC 9370 §2.2.1). The largest one has no place in IKE_SA_INIT, whose messages
+/// cannot be split (draft-ietf-ipsecme-ikev2-mlkem).
+fn check_methods(proposal: &str, first: Method, additional: &Additional) -> Result<(), SuiteFault> {
+    let contradiction = |why| {
+        Err(SuiteFault::Contradiction {
+            proposal: proposal.into(),
+            why,
+        })
+    };
+    if first == Method::MlKem1024 {
+        return contradiction(
+            "mlkem1024 is too large for the first message: put it after another method, as \
+             ke1_mlkem1024",
+        );
+    }
+    let mut seen = vec![first];
+    for method in additional.methods() {
+        if seen.contains(&method) {
+            return contradiction("a key exchange method that comes twice adds nothing");
+        }
+        seen.push(method);
+    }
+    Ok(())
 }
 
 const fn is_aead(encryption: Encryption) -> bool {
@@ -95,7 +161,7 @@ impl fmt::Display for Ikev2Suite {
         if hash != Some(self.prf) {
             write!(f, "-prf{}", words::of_hash(self.prf))?;
         }
-        write!(f, "-{}", words::of_method(self.method))
+        write!(f, "-{}{}", words::of_method(self.method), self.additional)
     }
 }
 
@@ -113,6 +179,8 @@ mod tests {
             "aes256-sha512-prfsha256-modp3072",
             "3des-sha1-ecp256",
             "aes256gcm16-prfsha384-mlkem768",
+            "aes256gcm16-prfsha384-curve25519-ke1_mlkem768",
+            "aes256-sha384-ecp384-ke2_mlkem1024-ke7_curve25519",
         ] {
             let suite: Ikev2Suite = words.parse().expect(words);
             assert_eq!(suite.to_string(), words);
@@ -128,6 +196,38 @@ mod tests {
         assert!(fault("null-sha256-curve25519").contains("no algorithm is called \"null\""));
         assert!(fault("aes128gcm16-sha256-curve25519").contains("brings its own integrity"));
         assert!(fault("aes128gcm16-prfsha256-prfsha1-modp2048").contains("second prf"));
+    }
+
+    #[test]
+    fn additional_key_exchanges_are_read_in_any_order_and_each_once() {
+        let read = |words: &str| words.parse::<Ikev2Suite>();
+        let suite = read("ke1_mlkem768-aes256gcm16-prfsha384-x25519").unwrap();
+        assert_eq!(
+            suite.to_string(),
+            "aes256gcm16-prfsha384-curve25519-ke1_mlkem768"
+        );
+        assert!(suite.is_post_quantum());
+        assert!(
+            read("aes128gcm16-prfsha256-mlkem768")
+                .unwrap()
+                .is_post_quantum()
+        );
+        assert!(
+            !read("aes128gcm16-prfsha256-curve25519-ke1_ecp256")
+                .unwrap()
+                .is_post_quantum()
+        );
+        let fault = |more: &str| {
+            let words = format!("aes256gcm16-prfsha384-{more}");
+            read(&words).unwrap_err().to_string()
+        };
+        assert!(fault("curve25519-ke1_mlkem76").contains("the nearest is \"mlkem768\""));
+        assert!(fault("curve25519-ke8_mlkem768").contains("no algorithm is called"));
+        assert!(fault("curve25519-ke1_mlkem768-ke1_ecp256").contains("second key exchange"));
+        assert!(fault("curve25519-ke1_x25519").contains("adds nothing"));
+        assert!(fault("curve25519-ke1_mlkem768-ke2_mlkem768").contains("adds nothing"));
+        assert!(fault("mlkem1024").contains("ke1_mlkem1024"));
+        assert!(fault("ke1_mlkem768").contains("a group is missing"));
     }
 
     #[test]

@@ -106,7 +106,7 @@ const GROUPS: &Table = &[
     ("modp4096", Word::Group(Group::Modp4096)),
     ("curve25519", Word::Group(Group::Curve25519)),
 ];
-const METHODS: &Table = &[
+pub(super) const METHODS: &Table = &[
     ("modp2048", Word::Method(Method::Modp2048)),
     ("modp3072", Word::Method(Method::Modp3072)),
     ("modp4096", Word::Method(Method::Modp4096)),

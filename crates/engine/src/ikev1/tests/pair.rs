@@ -88,6 +88,7 @@ impl Setup {
             version: crate::config::Version::V1,
             is_aggressive: self.is_aggressive,
             ikev2_proposals: Vec::new(),
+            ppk: None,
             proposals: self.suites.split(' ').map(|s| s.parse().unwrap()).collect(),
             local: LocalAuth {
                 identity: Identity::KeyId(Vec::new()),

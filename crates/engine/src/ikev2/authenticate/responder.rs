@@ -44,6 +44,18 @@ pub(in crate::ikev2) fn on_request(
     at: &mut At<'_>,
 ) -> Result<(Established, Vec<Fact>), Unproven> {
     let (calendar, addresses) = (checks.calendar, checks.addresses);
+    if answering.init.next_method().is_some() {
+        let text = "IKE_AUTH before the agreed key exchanges";
+        return Err(refuse(
+            answering,
+            &opened,
+            Fault::Misbehaved(text.into()),
+            at,
+        ));
+    }
+    if let Err(fault) = take_ppk(&mut answering, &opened, at) {
+        return Err(refuse(answering, &opened, fault, at));
+    }
     let judged = match answering.examining.take() {
         Some(examining) if examining.waiting.is_some() => {
             // It is repeated, and the server has not answered yet.
@@ -73,7 +85,8 @@ pub(in crate::ikev2) fn on_request(
     };
     match judged {
         Ok((judged, first)) => {
-            let (sa, init) = (answering.sa, answering.init);
+            let (mut sa, init) = (answering.sa, answering.init);
+            init.mix_into(&mut sa, &mut at.out.work);
             let told = (opened, first);
             Ok(ask_node(
                 (sa, init),
@@ -85,6 +98,18 @@ pub(in crate::ikev2) fn on_request(
         }
         Err(Fault::Dropped(reason)) => Err(Box::new((Some(answering), Fact::Dropped(reason)))),
         Err(fault) => Err(refuse(answering, &opened, fault, at)),
+    }
+}
+
+/// The post-quantum pre-shared key that the initiator names with its AUTH.
+fn take_ppk(answering: &mut Answering, opened: &Opened, at: &mut At<'_>) -> Result<(), Fault> {
+    let parts = opened.parts()?;
+    let Answering {
+        candidates, init, ..
+    } = answering;
+    match parts.auth {
+        Some(_) => init.take_ppk(candidates, &parts, &mut at.out.work),
+        None => Ok(()),
     }
 }
 
@@ -283,7 +308,13 @@ fn judge_user(
     };
     let (first, parts) = (examining.first.parts()?, opened.parts()?);
     let (_, id) = first.initiator.ok_or_else(unidentified)?;
+    let fallback = init.fallback(&parts);
+    let parts = Parts {
+        auth: fallback.as_ref().or(parts.auth),
+        ..parts
+    };
     check_key(init.initiator(id), &key, &parts, &mut at.out.work)?;
+    init.confirm(&proven.connection)?;
     if let Err(fault) = charge(&proven, checks, at.now) {
         // The message may come again.
         examining.proven = Some((proven, key));
@@ -291,8 +322,9 @@ fn judge_user(
     }
     let own = identification(&proven.connection.local.identity);
     let body = Payload::IdentificationResponder(own).body();
-    let proof = prove_key(init.responder(&body), &key, &mut at.out.work);
-    Ok((proven, vec![proof]))
+    let mut chain = vec![prove_key(init.responder(&body), &key, &mut at.out.work)];
+    chain.extend(init.ppk_answer());
+    Ok((proven, chain))
 }
 
 /// The peer ends an exchange that it does not like.
@@ -323,6 +355,11 @@ fn judge(
     let parts = opened.parts()?;
     let (claimed, asked) = names_of(&parts)?;
     let (_, body) = parts.initiator.ok_or_else(unidentified)?;
+    let fallback = init.fallback(&parts);
+    let parts = Parts {
+        auth: fallback.as_ref().or(parts.auth),
+        ..parts
+    };
     let proven = check(
         candidates,
         (&claimed, asked.as_ref()),
@@ -331,8 +368,10 @@ fn judge(
         checks.calendar,
         &mut at.out.work,
     )?;
+    init.confirm(&proven.connection)?;
     charge(&proven, checks, at.now)?;
-    let chain = introduction(&proven.connection, init, at)?;
+    let mut chain = introduction(&proven.connection, init, at)?;
+    chain.extend(init.ppk_answer());
     Ok((proven, chain))
 }
 

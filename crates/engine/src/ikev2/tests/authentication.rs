@@ -15,6 +15,7 @@ const CERTIFICATES: Setup = Setup {
     wants_inner: false,
     fragments: true,
     names_gateway: true,
+    ppk: [None; 2],
     mobike: [false; 2],
     station_addresses: Vec::new(),
     gateway_addresses: Vec::new(),

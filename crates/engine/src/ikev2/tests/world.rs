@@ -9,7 +9,7 @@ use crypto::mschapv2::NtHash;
 use crypto::rand::{Seed, Stream};
 
 use crate::config::{
-    Child, Connection, Encapsulation, IdentityPattern, LocalAuth, LocalMethod, RemoteAuth,
+    Child, Connection, Encapsulation, IdentityPattern, LocalAuth, LocalMethod, Ppk, RemoteAuth,
     RemoteMethod, Version,
 };
 use crate::eap::{Examiner, Login, LoginMethod, Users};
@@ -81,6 +81,9 @@ pub(super) struct Setup {
     pub(super) fragments: bool,
     /// The station names the gateway that it wants.
     pub(super) names_gateway: bool,
+    /// Each end's post-quantum pre-shared key, the station's first: its name, the key, whether it
+    /// is required.
+    pub(super) ppk: [Option<(&'static str, &'static str, bool)>; 2],
     /// Whether each end speaks MOBIKE, the station first.
     pub(super) mobike: [bool; 2],
     /// What the station tells of its addresses.
@@ -104,6 +107,7 @@ impl Default for Setup {
             wants_inner: false,
             fragments: true,
             names_gateway: true,
+            ppk: [None; 2],
             mobike: [false; 2],
             station_addresses: Vec::new(),
             gateway_addresses: Vec::new(),
@@ -175,6 +179,14 @@ impl Setup {
         connection.ikev2_proposals = suites.split(' ').map(|it| it.parse().unwrap()).collect();
         connection.is_legacy = self.is_legacy;
         connection.encapsulation = Encapsulation::ThroughNat;
+        let ppk = self.ppk[usize::from(!is_station)];
+        connection.ppk = ppk.map(|(id, text, is_required)| {
+            Arc::new(Ppk {
+                id: id.into(),
+                key: Secret(text.as_bytes().to_vec()),
+                is_required,
+            })
+        });
         connection.fragments = self.fragments;
         connection.mobike = self.mobike[usize::from(!is_station)];
         if is_station {
@@ -748,6 +760,13 @@ impl World {
             assert_eq!(known, planes, "{who:?}: {faults} {arrows}");
             assert!(inside.sas[0].asked.is_none() && inside.queue.is_empty());
         }
+    }
+
+    /// The gateway has refused the station, or knows that it was refused.
+    pub(super) fn is_refused(&self) -> bool {
+        let facts = &self.gateway.facts;
+        let is_told = facts.iter().any(|it| it.contains("AUTHENTICATION_FAILED"));
+        is_told || self.gateway.session.is_none() && self.gateway.fault.is_some()
     }
 
     /// Neither end has a session.

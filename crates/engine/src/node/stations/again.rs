@@ -8,7 +8,7 @@ use crate::time::Instant;
 
 /// The messages after which silence means this: the peer has answered the first message and has not
 /// yet committed to anything. In main mode, later silence may mean that it cannot decrypt.
-const FORGOTTEN: [Step; 2] = [Step::Main(3), Step::Auth(1)];
+const FORGOTTEN: [Step; 3] = [Step::Main(3), Step::Intermediate(1), Step::Auth(1)];
 /// Restarts per attempt, so that it lasts as long as one whose first message gets no answer.
 const RESTARTS: u32 = 5;
 
