@@ -166,11 +166,7 @@ impl IkeSa {
             unfinished: None,
             is_replaced: false,
             until: None,
-            shown: Some(MessageKeys::V2(Box::new(DirectionKeys {
-                protection: suite.protection,
-                initiator: keys.initiator.clone(),
-                responder: keys.responder.clone(),
-            }))),
+            shown: Some(shown(suite, keys)),
         }
     }
 
@@ -206,6 +202,7 @@ impl IkeSa {
         self.d = keys.d.clone();
         self.outbound = Sealer::new(self.suite.protection, keys.of(self.role));
         self.inbound = Sealer::new(self.suite.protection, keys.of(peer));
+        self.shown = Some(shown(self.suite, keys));
     }
 
     /// What AUTH covers of the message of IKE_INTERMEDIATE that was just sent.
@@ -498,6 +495,15 @@ impl IkeSa {
     pub(super) fn fragment_octets(&self) -> usize {
         self.requests.octets() + self.responses.octets()
     }
+}
+
+/// A copy of the keys, for who decrypts a capture.
+fn shown(suite: Ikev2Suite, keys: &Keys) -> MessageKeys {
+    MessageKeys::V2(Box::new(DirectionKeys {
+        protection: suite.protection,
+        initiator: keys.initiator.clone(),
+        responder: keys.responder.clone(),
+    }))
 }
 
 /// The place of a message in its exchange.
