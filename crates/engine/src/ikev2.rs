@@ -46,7 +46,15 @@ pub(crate) struct Abilities {
     pub(crate) hashes: Option<Vec<HashAlgorithm>>,
     /// It moves its addresses by MOBIKE (RFC 4555 §3.1).
     pub(crate) mobike: bool,
+    /// It is Windows' own client, which refuses to renew a child through a NAT when it is asked,
+    /// and ends the session; it renews by itself.
+    pub(crate) is_windows: bool,
 }
+
+/// How the vendor ID of Windows begins; its version follows.
+const WINDOWS: [u8; 16] = [
+    0x1e, 0x2b, 0x51, 0x69, 0x05, 0x99, 0x1c, 0x7d, 0x7c, 0x96, 0xfc, 0xbf, 0xb5, 0x87, 0xe4, 0x61,
+];
 
 impl Abilities {
     /// What a message of IKE_SA_INIT announces.
@@ -56,6 +64,7 @@ impl Abilities {
             fragmentation: parts.has(NotifyType::Ikev2FragmentationSupported),
             hashes: hashes.and_then(|it| it.to_hash_algorithms().ok()),
             mobike: false,
+            is_windows: parts.vendors.iter().any(|id| id.starts_with(&WINDOWS)),
         }
     }
 }

@@ -5,6 +5,7 @@ mod auth;
 mod firewall;
 mod mobility;
 mod node_firewall;
+mod phones;
 mod skip;
 
 use std::collections::BTreeMap;
@@ -171,7 +172,8 @@ impl Builder<'_> {
             return self.add_clear(loaded, name, table);
         }
         let remote_addrs = self.resolve(loaded, name, table)?;
-        let connection = self.connection(&loaded.engine.pools, name, table, remote_addrs)?;
+        let mut connection = self.connection(&loaded.engine.pools, name, table, remote_addrs)?;
+        phones::accept(&mut connection, table);
         if let Some(text) = unrouted_ports(&connection) {
             loaded.warnings.push((name.to_owned(), text));
         }
@@ -266,6 +268,7 @@ impl Builder<'_> {
             },
             pools: self.pool_indices(&key("pools"), pools, &table.pools)?,
             is_legacy: table.legacy,
+            takes_rsa_sha1: table.rsa_sha1,
             start: match (is_station, table.start) {
                 (false, _) => engine::config::Start::Responder,
                 (true, file::Start::AtOnce) => engine::config::Start::AtOnce,

@@ -7,5 +7,6 @@ mod hostile;
 mod ike_collisions;
 mod init;
 mod mobike;
+mod phones;
 mod storm;
 mod world;

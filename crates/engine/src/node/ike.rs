@@ -107,6 +107,11 @@ impl Ike {
         self.v2().is_some_and(Ikev2::has_mobike)
     }
 
+    /// Whether the peer alone renews children.
+    pub(super) fn leaves_children_to_peer(&self) -> bool {
+        self.v2().is_some_and(Ikev2::leaves_children_to_peer)
+    }
+
     /// Whether we decide where both ends send.
     pub(super) fn is_mover(&self) -> bool {
         self.v2().is_some_and(Ikev2::is_mover)
