@@ -303,6 +303,7 @@ def _connection(connection: Connection, inner: str) -> str:
         "encap": connection.is_encapsulated,
         "mobike": None if connection.has_mobike else False,
         "legacy": connection.is_legacy,
+        "rsa_sha1": connection.takes_rsa_sha1 or None,
         "start": connection.start or None,
         "on_failure": connection.on_failure or None,
         "rekey_time": _seconds(connection.rekey_s),
