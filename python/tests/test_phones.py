@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from strongswan_pair import certificates, road_warrior
+from strongswan_pair import certificates, road_warrior, settle
 from test_agent_sheet import codes, picture
 from test_agent_texts import check_powershell
 
@@ -368,6 +368,7 @@ def test_a_file_crosses_as_each_device(
         (session,) = connection["sessions"]
         peer = USER if is_user else client.identity
         assert session["peer"] == peer
+        assert session["sha1_signature"] is not client.has_hashes
         # The device renews its child, with PFS where it has it, and the IKE SA.
         charon.rekey_child()
         echoes = ping(network.ms, SERVER_ADDRESS, 20, 0.05)
@@ -377,6 +378,24 @@ def test_a_file_crosses_as_each_device(
         assert echoes.received == echoes.sent
         fetched = download(network.ms, f"http://{SERVER_ADDRESS}/file")
         assert fetched.sha256 == expected
+
+
+@pytest.mark.root
+@DEVICES
+def test_the_gateway_renews_what_a_device_has(
+    client: Client, gateway_key: PublicKey, authority: CaravanAuthority, output: Path
+) -> None:
+    make_file(output / "www/file", FILE_BYTES)
+    own = own_of(client, authority, output)
+    gateway, station = ends(client, gateway_key, own)
+    gateway = replace(gateway, child_rekey_s=2, rekey_s=5)
+    with up(client, gateway, station, output) as (network, _, charon):
+        echoes = ping(network.ms, SERVER_ADDRESS, 160, 0.05)
+        assert echoes.received == echoes.sent
+        log = charon.log()
+        assert len(re.findall(r"parsed CREATE_CHILD_SA request .*N\(REKEY_SA\)", log)) >= 2
+        assert len(re.findall(r"selected proposal: IKE:", log)) >= 2
+        settle(lambda: len(charon.sas()) == 1 and len(charon.children()) == 1)
 
 
 @pytest.mark.root

@@ -107,6 +107,11 @@ impl Ike {
         self.v2().is_some_and(Ikev2::has_mobike)
     }
 
+    /// Whether we have proven ourselves by RSA with SHA-1 in IKEv2.
+    pub(super) fn has_signed_sha1(&self) -> bool {
+        self.v2().is_some_and(Ikev2::has_signed_sha1)
+    }
+
     /// Whether the peer alone renews children.
     pub(super) fn leaves_children_to_peer(&self) -> bool {
         self.v2().is_some_and(Ikev2::leaves_children_to_peer)

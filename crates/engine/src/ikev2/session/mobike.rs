@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use crypto::rand::Stream;
 
-use super::{Established, Session};
+use super::Session;
 use crate::ike::Outbox;
 use crate::sa::Path;
 use crate::time::Instant;
@@ -13,12 +13,6 @@ impl Session {
     /// Whether both ends speak MOBIKE.
     pub fn has_mobike(&self) -> bool {
         self.established().is_some_and(|it| it.peer.mobike)
-    }
-
-    /// Whether the peer alone renews children.
-    pub fn leaves_children_to_peer(&self) -> bool {
-        let is_so = |it: &Established| it.peer.is_windows && it.nat.is_between();
-        self.established().is_some_and(is_so)
     }
 
     /// Whether we decide where both ends send.
