@@ -500,12 +500,27 @@ CMDLETS: dict[str, set[str]] = {
     "Remove-NetIPsecPhase1AuthSet": {"Name", "PolicyStore"},
     "Remove-NetIPsecQuickModeCryptoSet": {"Name", "PolicyStore"},
     "Remove-NetIPsecMainModeCryptoSet": {"Name", "PolicyStore"},
-    "Import-PfxCertificate": {"FilePath", "CertStoreLocation"},
+    "Import-PfxCertificate": {"FilePath", "CertStoreLocation", "Password"},
     "Import-Certificate": {"FilePath", "CertStoreLocation"},
     "New-Object": {"ArgumentList"},
     "Join-Path": {"Path", "ChildPath"},
     "Remove-Item": {"Force", "ErrorAction", "LiteralPath"},
     "certutil.exe": {"f", "p", "mergepfx"},
+    # The VpnClient module.
+    "Add-VpnConnection": {
+        "Name", "ServerAddress", "TunnelType", "AuthenticationMethod", "EapConfigXmlStream",
+        "EncryptionLevel", "SplitTunneling", "AllUserConnection", "Force",
+    },
+    "Set-VpnConnectionIPsecConfiguration": {
+        "ConnectionName", "AuthenticationTransformConstants", "CipherTransformConstants",
+        "EncryptionMethod", "IntegrityCheckMethod", "DHGroup", "PfsGroup", "AllUserConnection",
+        "Force",
+    },
+    "Add-VpnConnectionRoute": {"ConnectionName", "DestinationPrefix", "AllUserConnection"},
+    "Get-VpnConnection": {"Name", "AllUserConnection", "ErrorAction"},
+    "Remove-VpnConnection": {"Name", "AllUserConnection", "Force"},
+    "New-EapConfiguration": set(),
+    "Read-Host": {"AsSecureString", "Prompt"},
 }  # fmt: skip
 VALUES = {
     "Encapsulation": {"AH", "ESP", "'AH', 'ESP'"},
@@ -521,6 +536,19 @@ VALUES = {
     "KeyModule": {"IKEv1", "IKEv2", "AuthIP", "Default"},
     "InboundSecurity": {"None", "Require", "Request"},
     "OutboundSecurity": {"None", "Require", "Request"},
+    "TunnelType": {"Pptp", "L2tp", "Sstp", "Ikev2", "Automatic"},
+    "AuthenticationMethod": {"Pap", "Chap", "MSChapv2", "Eap", "MachineCertificate"},
+    "EncryptionLevel": {"NoEncryption", "Optional", "Required", "Maximum", "Custom"},
+    "AuthenticationTransformConstants": {
+        "MD596", "SHA196", "SHA256128", "GCMAES128", "GCMAES192", "GCMAES256", "None",
+    },
+    "CipherTransformConstants": {
+        "DES", "DES3", "AES128", "AES192", "AES256", "GCMAES128", "GCMAES192", "GCMAES256", "None",
+    },
+    "EncryptionMethod": {"DES", "DES3", "AES128", "AES192", "AES256", "GCMAES128", "GCMAES256"},
+    "IntegrityCheckMethod": {"MD5", "SHA1", "SHA256", "SHA384"},
+    "DHGroup": {"None", "Group1", "Group2", "Group14", "ECP256", "ECP384", "Group24"},
+    "PfsGroup": {"None", "PFS1", "PFS2", "PFS2048", "ECP256", "ECP384", "PFSMM", "PFS24"},
 }  # fmt: skip
 
 

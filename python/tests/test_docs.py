@@ -50,7 +50,9 @@ def test_the_commands_of_a_page_do_what_they_say(page: Path, output: Path) -> No
                 continue
             host = hosts[block.words[0]]
             if block.language == "toml":
-                (folder / block.words[1]).write_text(block.text)
+                file = folder / block.words[1]
+                before = file.read_text() if block.words[2:] == ("adds",) else ""
+                file.write_text(before + block.text)
             else:
                 obey(host, block, folder, running)
 

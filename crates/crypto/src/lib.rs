@@ -23,6 +23,7 @@ pub mod mschapv2;
 pub mod p256;
 pub mod packet;
 pub mod passphrase;
+pub mod pkcs12;
 pub mod prf;
 pub mod rand;
 pub mod rc;

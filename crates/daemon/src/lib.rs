@@ -38,6 +38,7 @@ pub mod peer_file;
 pub mod pki;
 pub mod planes;
 pub mod privileges;
+mod qr;
 pub mod raw;
 pub mod resolver;
 pub mod routes;

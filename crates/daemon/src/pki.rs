@@ -1,9 +1,11 @@
 //! `caravan pki`: a small authority in a folder.
 //!
 //! The folder contains `ca.pem`, `ca.key` (mode 0600), `crl.pem` and `index.json`, which lists
-//! every issued certificate. `bundle.rs` writes a ready configuration for a client.
+//! every issued certificate. `bundle.rs` writes a ready configuration for a client, `profile.rs`
+//! what a phone imports.
 
 mod bundle;
+mod profile;
 mod skip;
 
 use std::fs::{self, File};
@@ -23,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use crate::sys;
+use profile::Made;
 
 /// Serial numbers are random, so that nobody can predict a certificate (RFC 5280 §4.1.2.2:
 /// positive, at most 20 bytes).
@@ -35,12 +38,14 @@ pub enum Command {
     #[command(after_help = "Example:\n  \
         caravan pki ca --subject \"C=GR, O=Example, CN=Example VPN\" --out /etc/caravan/pki")]
     Ca(CaArgs),
-    /// Issue a certificate, or a complete client configuration
+    /// Issue a certificate, a complete client configuration, or a profile for a phone
     #[command(after_help = "Examples:\n  \
         A gateway:  caravan pki issue --ca pki --name sg.example --san 192.0.2.1\n  \
         A client:   caravan pki issue --ca pki --name ms1 --bundle --gateway sg.example \\\n    \
         --remote-ts 10.10.0.0/24\n              \
         then `caravan up -c ms1/ms1.toml` on the client\n  \
+        A phone:    caravan pki issue --ca pki --name phone1 --profile apple \\\n    \
+        --gateway sg.example\n  \
         An existing key:  caravan pki issue --ca pki --name box.example --csr box.csr")]
     Issue(Box<IssueArgs>),
     /// Revoke a certificate, named by its file or serial number, and renew crl.pem
@@ -134,6 +139,17 @@ pub struct IssueArgs {
     /// Write a complete client configuration
     #[arg(long, requires = "gateway", conflicts_with_all = ["key", "csr"])]
     bundle: bool,
+    /// Write what a device imports that has no Caravan
+    #[arg(
+        long,
+        value_name = "DEVICE",
+        requires = "gateway",
+        conflicts_with_all = ["key", "csr", "bundle", "transport", "aggressive"]
+    )]
+    profile: Option<profile::Device>,
+    /// In a profile: log in with this user's name and password (EAP-MSCHAPv2), without a certificate
+    #[arg(long, value_name = "NAME", requires = "profile")]
+    user: Option<String>,
     #[command(flatten)]
     client: bundle::Client,
 }
@@ -161,7 +177,15 @@ pub fn run(command: &Command) -> anyhow::Result<String> {
     let now = now()?;
     match command {
         Command::Ca(args) => create(args, now),
-        Command::Issue(args) => issue(args, now),
+        Command::Issue(args) => {
+            let made = issue(args, now)?;
+            if let Some(password) = made.password {
+                // Once, and into no other text.
+                let told = Zeroizing::new(format!("password of the certificate: {}\n", *password));
+                crate::console::say(&told)?;
+            }
+            Ok(made.text)
+        }
         Command::Revoke {
             ca,
             certificate,
@@ -202,24 +226,30 @@ fn create(args: &CaArgs, now: i64) -> anyhow::Result<String> {
     ))
 }
 
-fn issue(args: &IssueArgs, now: i64) -> anyhow::Result<String> {
+fn issue(args: &IssueArgs, now: i64) -> anyhow::Result<Made> {
     crate::control::check_name(&args.name)
         .or_else(|error| match args.name.parse::<IpAddr>() {
             Ok(_) => Ok(()),
             Err(_) => Err(error),
         })
         .context("--name")?;
-    let (authority, mut index, _alone) = open(&args.ca)?;
-    let folder = match args.bundle {
+    let folder = match args.bundle || args.profile.is_some() {
         true => args.out.join(&args.name),
         false => args.out.clone(),
     };
+    let draft = args.profile.map(|device| draft(args, device, &folder));
+    let draft = draft.transpose()?;
+    let draft = match (draft, &args.user) {
+        (Some(draft), Some(user)) => return draft.of_user(user),
+        (draft, _) => draft,
+    };
+    let (authority, mut index, _alone) = open(&args.ca)?;
     let (certificate_path, key_path) = (
         folder.join(format!("{}.pem", args.name)),
         folder.join(format!("{}.key", args.name)),
     );
-    // Another party's key is certified without writing a key file.
-    let makes_key = args.key.is_none() && args.csr.is_none();
+    // Another party's key is certified without writing a key file. That of a profile is in it.
+    let makes_key = args.key.is_none() && args.csr.is_none() && draft.is_none();
     let written = [Some(&certificate_path), makes_key.then_some(&key_path)];
     if let Some(there) = written.into_iter().flatten().find(|p| p.exists()) {
         bail!("{} already exists: remove it first", there.display());
@@ -257,26 +287,52 @@ fn issue(args: &IssueArgs, now: i64) -> anyhow::Result<String> {
         revoked_at: None,
     });
     write_index(&args.ca, &index)?;
-    if let Some(own) = &own {
-        write(&key_path, &own.to_pem(), 0o600)?;
-    }
     write(&certificate_path, &certificate, 0o644)?;
-    if args.bundle {
-        let ca = authority.certificate_pem();
-        return bundle::write_client(&folder, &args.name, &args.client, ca);
+    match (draft, &own) {
+        (Some(draft), Some(own)) => {
+            let names = alternative_names(args);
+            return draft.of_certificate(&names[0], own, &certificate);
+        }
+        (None, Some(own)) => write(&key_path, &own.to_pem(), 0o600)?,
+        (_, None) => {}
     }
-    Ok(format!(
-        "{}: serial {}, {}\n",
-        certificate_path.display(),
-        hex(&serial),
-        names_in(&certificate)?
-    ))
+    let text = match args.bundle {
+        true => {
+            let ca = authority.certificate_pem();
+            bundle::write_client(&folder, &args.name, &args.client, ca)?
+        }
+        false => format!(
+            "{}: serial {}, {}\n",
+            certificate_path.display(),
+            hex(&serial),
+            names_in(&certificate)?
+        ),
+    };
+    Ok(Made {
+        text,
+        password: None,
+    })
 }
 
-/// The requested names, and the name itself if it is a host name, an address or a mail address.
+/// A profile that is checked before anything is written.
+fn draft(
+    args: &IssueArgs,
+    device: profile::Device,
+    folder: &Path,
+) -> anyhow::Result<profile::Draft> {
+    let place = args.ca.join("ca.pem");
+    let authority = read(&place)?;
+    profile::Draft::new(device, (folder, &args.name), &args.client, &authority)
+        .with_context(|| format!("no profile for {}", args.name))
+}
+
+/// The requested names, and the name itself if it is a host name, an address or a mail address. A
+/// profile always has it, because the device shows it as its identity.
 fn alternative_names(args: &IssueArgs) -> Vec<String> {
-    let is_place = args.name.parse::<IpAddr>().is_ok() || args.name.contains(['.', '@']);
-    let own = is_place.then(|| args.name.clone());
+    let is_name = args.name.parse::<IpAddr>().is_ok()
+        || args.name.contains(['.', '@'])
+        || args.profile.is_some();
+    let own = is_name.then(|| args.name.clone());
     own.into_iter().chain(args.san.iter().cloned()).collect()
 }
 
@@ -397,6 +453,10 @@ fn read(path: &Path) -> anyhow::Result<String> {
 
 /// All or nothing, and never readable for others.
 pub(crate) fn write(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
+    write_octets(path, text.as_bytes(), mode)
+}
+
+fn write_octets(path: &Path, octets: &[u8], mode: u32) -> anyhow::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = PathBuf::from(new);
@@ -405,7 +465,7 @@ pub(crate) fn write(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
         let mut options = File::options();
         options.write(true).create_new(true).mode(mode);
         let mut file = options.open(&new)?;
-        file.write_all(text.as_bytes())?;
+        file.write_all(octets)?;
         // After a power failure the file has the whole old or the whole new text.
         file.sync_all()?;
         fs::rename(&new, path)?;

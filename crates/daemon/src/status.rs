@@ -189,6 +189,9 @@ pub struct SessionStatus {
     pub deprecated: Option<String>,
     /// Whether the suite is insecure.
     pub legacy: bool,
+    /// IKEv2: whether we have signed with SHA-1, because the peer announces no hashes.
+    #[serde(default)]
+    pub sha1_signature: bool,
     /// "none", "local", "remote" or "both": which side is behind a NAT.
     pub nat: String,
     /// The name of the post-quantum pre-shared key in its keys (RFC 8784).

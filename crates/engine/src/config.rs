@@ -69,6 +69,9 @@ pub struct Connection {
     pub pools: Vec<usize>,
     /// Insecure algorithms are permitted. Checked when the configuration is built.
     pub is_legacy: bool,
+    /// IKEv2: RSA signatures with SHA-1 are made and believed where the peer announces no hashes.
+    /// [`Self::is_legacy`] permits them, too.
+    pub takes_rsa_sha1: bool,
     /// When an initiator starts.
     pub start: Start,
     /// When ESP is in UDP.
@@ -405,6 +408,7 @@ impl Connection {
             wants_inner: InnerFamilies::default(),
             pools: Vec::new(),
             is_legacy: false,
+            takes_rsa_sha1: false,
             start: Start::Responder,
             encapsulation: Encapsulation::Auto,
             fragments: true,

@@ -56,7 +56,15 @@ pub(crate) struct Abilities {
     pub(crate) intermediate: bool,
     /// It has a post-quantum pre-shared key (RFC 8784 §3).
     pub(crate) ppk: bool,
+    /// It is Windows' own client, which refuses to renew a child through a NAT when it is asked,
+    /// and ends the session; it renews by itself.
+    pub(crate) is_windows: bool,
 }
+
+/// How the vendor ID of Windows begins; its version follows.
+const WINDOWS: [u8; 16] = [
+    0x1e, 0x2b, 0x51, 0x69, 0x05, 0x99, 0x1c, 0x7d, 0x7c, 0x96, 0xfc, 0xbf, 0xb5, 0x87, 0xe4, 0x61,
+];
 
 impl Abilities {
     /// What a message of IKE_SA_INIT announces.
@@ -68,6 +76,7 @@ impl Abilities {
             mobike: false,
             intermediate: parts.has(NotifyType::IntermediateExchangeSupported),
             ppk: parts.has(NotifyType::UsePpk),
+            is_windows: parts.vendors.iter().any(|id| id.starts_with(&WINDOWS)),
         }
     }
 }

@@ -314,6 +314,7 @@ def _connection(connection: Connection, inner: str) -> str:
         "ppk_file": "ppk" if connection.ppk else None,
         "ppk_required": connection.ppk.is_required if connection.ppk else None,
         "legacy": connection.is_legacy,
+        "rsa_sha1": connection.takes_rsa_sha1 or None,
         "start": connection.start or None,
         "on_failure": connection.on_failure or None,
         "rekey_time": _seconds(connection.rekey_s),

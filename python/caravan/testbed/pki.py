@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import json
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -108,6 +109,28 @@ class CaravanAuthority:
             *("--bundle", *arguments),
         )
         return output / name / f"{name}.toml"
+
+    def profile(
+        self, device: str, name: str, output: Path, arguments: Sequence[str]
+    ) -> tuple[Path, str]:
+        """A device's profile: its folder, and the password of its certificate, which is shown once;
+        empty for the profile of a user. `arguments` are those of `caravan pki issue --profile`."""
+        told = _run(
+            [
+                *(
+                    str(caravan_binary()),
+                    "pki",
+                    "issue",
+                    "--ca",
+                    str(self.directory),
+                    "--name",
+                    name,
+                ),
+                *("--out", str(output), "--profile", device, *arguments),
+            ]
+        )
+        shown = re.search(r"^password of the certificate: (\S+)$", told, re.M)
+        return output / name, shown[1] if shown else ""
 
     def revoke(self, credentials: Credentials) -> Path:
         """Revoke a certificate; the path of the new revocation list, PEM."""

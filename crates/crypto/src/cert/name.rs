@@ -7,6 +7,9 @@
 use core::fmt;
 use core::str::FromStr;
 
+/// Content octets of the object identifier of a common name.
+const COMMON_NAME: [u8; 3] = [0x55, 4, 3];
+
 /// Attributes of one name at most.
 const MAX_ATTRIBUTES: usize = 64;
 
@@ -109,6 +112,12 @@ impl DistinguishedName {
     /// Whether every value is a wildcard. Such a name matches everybody.
     pub fn is_all_wildcards(&self) -> bool {
         self.relative.iter().flatten().all(Attribute::is_wildcard)
+    }
+
+    /// The text of its first common name.
+    pub fn common_name(&self) -> Option<String> {
+        let mut all = self.relative.iter().flatten();
+        all.find(|it| it.oid == COMMON_NAME)?.text()
     }
 
     /// Whether it has no attribute. Such a name identifies nobody.

@@ -10,8 +10,8 @@ use engine::agent::sheet::{Head, Key};
 use qrcodegen::{QrCode, QrCodeEcc, QrSegment};
 use zeroize::Zeroizing;
 
-/// Light modules around a code (ISO/IEC 18004 §9.1).
-const BORDER: i32 = 4;
+use crate::qr::{draw, svg};
+
 /// Octets for a line with its code, so that a page is not copied as it grows.
 const LINE_LEN: usize = 24_000;
 
@@ -112,37 +112,6 @@ fn code(line: &str) -> anyhow::Result<QrCode> {
     QrCode::encode_segments(&segments, QrCodeEcc::Medium).context("a line is too long for a code")
 }
 
-/// Two modules above each other are one character.
-fn draw(code: &QrCode, page: &mut String) {
-    let span = -BORDER..code.size() + BORDER;
-    for y in span.clone().step_by(2) {
-        for x in span.clone() {
-            // Light is drawn, so that it is light on a dark terminal.
-            page.push(match (code.get_module(x, y), code.get_module(x, y + 1)) {
-                (false, false) => '█',
-                (false, true) => '▀',
-                (true, false) => '▄',
-                (true, true) => ' ',
-            });
-        }
-        page.push('\n');
-    }
-}
-
-fn svg(code: &QrCode, page: &mut String) {
-    let size = code.size() + 2 * BORDER;
-    let _ = write!(
-        page,
-        "<svg viewBox=\"0 0 {size} {size}\" shape-rendering=\"crispEdges\"><path d=\""
-    );
-    for y in 0..code.size() {
-        for x in (0..code.size()).filter(|x| code.get_module(*x, y)) {
-            let _ = write!(page, "M{},{}h1v1h-1z", x + BORDER, y + BORDER);
-        }
-    }
-    page.push_str("\"/></svg>");
-}
-
 #[cfg(test)]
 mod tests {
     use crypto::ed25519::VerifyKey;
@@ -151,6 +120,8 @@ mod tests {
     use engine::agent::sheet::Secret;
     use engine::agent::{Digest, Handle};
     use engine::time::Calendar;
+
+    use crate::qr::BORDER;
 
     use super::*;
 

@@ -5,6 +5,7 @@ mod auth;
 mod firewall;
 mod mobility;
 mod node_firewall;
+mod phones;
 mod ppk;
 mod radius;
 mod skip;
@@ -187,7 +188,8 @@ impl Builder<'_> {
             return self.add_clear(loaded, name, table);
         }
         let remote_addrs = self.resolve(loaded, name, table)?;
-        let connection = self.connection(&loaded.engine.pools, name, table, remote_addrs)?;
+        let mut connection = self.connection(&loaded.engine.pools, name, table, remote_addrs)?;
+        phones::accept(&mut connection, table);
         if let Some(text) = unrouted_ports(&connection) {
             loaded.warnings.push((name.to_owned(), text));
         }
@@ -283,6 +285,7 @@ impl Builder<'_> {
             },
             pools: self.pool_indices(&key("pools"), pools, &table.pools)?,
             is_legacy: table.legacy,
+            takes_rsa_sha1: table.rsa_sha1,
             start: start_of(is_station, table.start),
             encapsulation: match table.encap {
                 file::Encap::Auto => Encapsulation::Auto,

@@ -267,6 +267,9 @@ pub struct ConnectionTable {
     pub other_family: OtherFamily,
     /// Allow DES, 3DES, MD5, groups 1, 2 and 5, ESP without integrity, and aggressive PSK.
     pub legacy: bool,
+    /// IKEv2: sign with RSA and SHA-1, and believe it, where the peer announces no hashes for
+    /// signatures. Windows and Apple's systems announce none. `legacy` allows it, too.
+    pub rsa_sha1: bool,
     /// How we identify ourselves.
     pub local: AuthTable,
     /// Which peers we accept.
@@ -308,6 +311,7 @@ impl ReadTable for ConnectionTable {
             lan: keys.given("lan")?,
             other_family: keys.given("other_family")?,
             legacy: keys.or("legacy", false)?,
+            rsa_sha1: keys.or("rsa_sha1", false)?,
             local: keys.needed(
                 "local",
                 "who we are, such as local = { certs = [\"own.pem\"], key = \"own.key\" }",
@@ -345,7 +349,7 @@ pub struct ChildTable {
     /// Default, without `ah_proposals`: "aes128gcm16" and "aes128-sha256", both first with
     /// "-curve25519", then with "-modp2048", then without PFS. A group means PFS. A client offers
     /// one group at a time. Curve25519 is last if phase 1 uses another group and a MODP group is
-    /// here too.
+    /// here too. A gateway of IKEv2 also accepts "aes256gcm16" and "aes256-sha256".
     pub esp_proposals: Vec<String>,
     /// AH proposals, such as "sha256-modp2048".
     pub ah_proposals: Vec<String>,

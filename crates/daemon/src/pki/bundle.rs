@@ -28,6 +28,19 @@ pub(super) struct Client {
 }
 
 impl Client {
+    /// The address or name of the gateway, if there is one.
+    pub(super) fn gateway(&self) -> &str {
+        self.gateway.as_deref().unwrap_or_default()
+    }
+
+    pub(super) fn gateway_id(&self) -> &str {
+        self.gateway_id.as_deref().unwrap_or(self.gateway())
+    }
+
+    pub(super) fn networks(&self) -> impl Iterator<Item = &str> {
+        self.remote_ts.iter().map(String::as_str)
+    }
+
     /// One inner address for each family of the networks; IPv4 if there are none.
     fn families(&self) -> Vec<String> {
         let networks = self.remote_ts.iter().filter_map(|text| text.parse().ok());
@@ -74,8 +87,7 @@ pub(super) fn write_client(
 }
 
 fn text(name: &str, client: &Client) -> String {
-    let gateway = client.gateway.as_deref().unwrap_or_default();
-    let id = client.gateway_id.as_deref().unwrap_or(gateway);
+    let (gateway, id) = (client.gateway(), client.gateway_id());
     // A JSON string is a valid TOML basic string.
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let list = |items: &[String]| serde_json::Value::from(items).to_string();

@@ -351,3 +351,141 @@ fn keys_for_skip_have_files_names_and_certificates() {
     assert!(legacy.to_string().contains("--legacy"), "{legacy}");
     assert!(folder.pki("skip --name ../ms2 --out @").is_err());
 }
+
+impl Folder {
+    /// Issues a profile; `@` stands for the folder.
+    fn profile(&self, line: &str) -> anyhow::Result<Made> {
+        let line = format!("issue --ca @/pki --out @ {line}");
+        let line = line.replace('@', &self.0.display().to_string());
+        let words = ["pki"].into_iter().chain(line.split_whitespace());
+        match Cli::try_parse_from(words)?.command {
+            Command::Issue(args) => issue(&args, now()?),
+            _ => unreachable!("the line begins with issue"),
+        }
+    }
+
+    fn files(&self, of: &str) -> Vec<PathBuf> {
+        let found = fs::read_dir(self.0.join(of)).unwrap();
+        let mut all: Vec<PathBuf> = found.map(|it| it.unwrap().path()).collect();
+        all.sort();
+        all
+    }
+}
+
+#[test]
+fn a_profile_has_its_files_and_its_password_is_in_none() {
+    let folder = Folder::new("profile");
+    let one = "--gateway sg.example --remote-ts 10.10.0.0/24";
+    for (device, ends) in [
+        ("apple", vec!["mobileconfig", "pem"]),
+        ("windows", vec!["crt", "p12", "pem", "ps1"]),
+        ("android", vec!["crt", "html", "p12", "pem"]),
+        ("strongswan", vec!["pem", "sswan"]),
+    ] {
+        let made = folder
+            .profile(&format!("--name {device} --profile {device} {one}"))
+            .unwrap();
+        let password = made.password.expect("a password");
+        assert!(!made.text.contains(&**password));
+        let files = folder.files(device);
+        let mut found: Vec<&str> = files
+            .iter()
+            .map(|it| it.extension().unwrap().to_str().unwrap())
+            .collect();
+        found.sort_unstable();
+        assert_eq!(found, ends);
+        for file in files {
+            let octets = fs::read(&file).unwrap();
+            let has = |part: &[u8]| octets.windows(part.len()).any(|window| window == part);
+            assert!(
+                !has(password.as_bytes()) && !has(b"PRIVATE KEY"),
+                "{}",
+                file.display()
+            );
+            let mode = fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+            let is_public = file.extension().is_some_and(|end| end == "pem");
+            assert_eq!(
+                mode,
+                if is_public { 0o644 } else { 0o600 },
+                "{}",
+                file.display()
+            );
+        }
+        // The device shows its name as its identity.
+        let shown = folder
+            .pki(&format!("show @/{device}/{device}.pem"))
+            .unwrap();
+        assert!(shown.contains(&format!("names: {device}")), "{shown}");
+    }
+    folder.pki("revoke --ca @/pki @/apple/apple.pem").unwrap();
+}
+
+#[test]
+fn a_profile_of_a_user_needs_no_key_of_the_authority_and_issues_nothing() {
+    let folder = Folder::new("user");
+    fs::remove_file(folder.0.join("pki/ca.key")).unwrap();
+    let index = folder.text("pki/index.json");
+    for device in ["apple", "windows", "android", "strongswan"] {
+        let line = format!("--name {device} --profile {device} --gateway sg.example --user alice");
+        let made = folder.profile(&line).unwrap();
+        assert!(made.password.is_none());
+        let all = folder.files(device);
+        let ends = ["p12", "pem", "key"];
+        assert!(
+            all.iter()
+                .all(|it| !ends.contains(&it.extension().unwrap().to_str().unwrap()))
+        );
+        let has_user = all
+            .iter()
+            .any(|it| fs::read_to_string(it).unwrap().contains("alice"));
+        // Windows asks for the name, too.
+        assert_eq!(has_user, device != "windows");
+    }
+    assert_eq!(folder.text("pki/index.json"), index);
+}
+
+#[test]
+fn what_no_profile_can_hold_is_refused_before_anything_is_written() {
+    let folder = Folder::new("hostile");
+    let index = folder.text("pki/index.json");
+    for (line, wanted) in [
+        ("--profile apple", "--gateway"),
+        (
+            "--profile apple --gateway sg'example",
+            "neither a host name",
+        ),
+        ("--profile windows --gateway $(calc)", "neither a host name"),
+        (
+            "--profile android --gateway sg.example --gateway-id other.example",
+            "one field",
+        ),
+        ("--profile apple --gateway sg.example --user a/b", "--user"),
+        (
+            "--profile apple --gateway sg.example --remote-ts 10.0.0.0/8[tcp/80]",
+            "without ports",
+        ),
+        (
+            "--profile apple --gateway sg.example --bundle",
+            "cannot be used",
+        ),
+        (
+            "--profile apple --gateway sg.example --transport",
+            "cannot be used",
+        ),
+        ("--user alice --gateway sg.example", "--profile"),
+        ("--profile iphone --gateway sg.example", "possible values"),
+    ] {
+        let fault = folder
+            .profile(&format!("--name x {line}"))
+            .err()
+            .expect(line);
+        assert!(format!("{fault:#}").contains(wanted), "{line}: {fault:#}");
+        assert!(!folder.0.join("x").exists(), "{line}");
+    }
+    assert_eq!(folder.text("pki/index.json"), index);
+    folder
+        .profile("--name x --profile apple --gateway 192.0.2.1")
+        .unwrap();
+    let again = folder.profile("--name x --profile windows --gateway 192.0.2.1");
+    assert!(format!("{:#}", again.err().unwrap()).contains("already exists"));
+}

@@ -87,6 +87,7 @@ impl Traffic {
             version: session.version,
             deprecated: (session.version == 1).then(|| DEPRECATED.to_owned()),
             legacy: session.is_legacy,
+            sha1_signature: session.has_signed_sha1,
             nat: nat.to_owned(),
             ppk: session.ppk,
             mobike: session.has_mobike,

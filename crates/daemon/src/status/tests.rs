@@ -79,6 +79,9 @@ fn people_are_told_of_mobike_and_of_moves() {
     let session = &mut report.connections[0].sessions[0];
     session.mobike = true;
     assert!(report.to_string().contains("NAT, MOBIKE, up"), "{report}");
+    report.connections[0].sessions[0].sha1_signature = true;
+    let words = "NAT, signed with SHA-1, MOBIKE, up";
+    assert!(report.to_string().contains(words), "{report}");
     for (moves, words) in [
         (1, "MOBIKE, moved once, up"),
         (3, "MOBIKE, moved 3 times, up"),
@@ -188,6 +191,7 @@ fn session(child: u32, spi_in: u32, spi_out: u32) -> node::SessionStatus {
         version: 1,
         suite: String::new(),
         is_legacy: false,
+        has_signed_sha1: false,
         nat: (false, false),
         ppk: None,
         has_mobike: false,

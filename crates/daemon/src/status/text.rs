@@ -215,6 +215,9 @@ impl Display for SessionStatus {
                 _ => "no NAT",
             };
             write!(f, ", {nat}")?;
+            if self.sha1_signature {
+                write!(f, ", signed with SHA-1")?;
+            }
             if self.mobike {
                 write!(f, ", MOBIKE")?;
             }

@@ -124,7 +124,7 @@ const LIKENESS_CRATE: &str = "strsim";
 const PYTHON_CRATES: [&str; 3] = ["pyo3", "pyo3-ffi", "numpy"];
 
 /// Crates of ciphers, hashes, keys and certificates: only for `crypto`, including tests.
-const CIPHER_CRATES: [&str; 40] = [
+const CIPHER_CRATES: [&str; 41] = [
     "aes",
     "aes-gcm",
     "aws-lc-rs",
@@ -151,6 +151,7 @@ const CIPHER_CRATES: [&str; 40] = [
     "md5",
     "openssl",
     "openssl-sys",
+    "p12-keystore",
     "p256",
     "p384",
     "poly1305",

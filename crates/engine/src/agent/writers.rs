@@ -33,6 +33,7 @@ use super::objectives::{Options, SecurityOption};
 
 pub use caravan::{Places, toml};
 pub use libreswan::leftovers;
+pub use quote::powershell_string;
 pub use strongswan::{Vici, vici};
 pub use texts::{Order, TextFile, Texts};
 

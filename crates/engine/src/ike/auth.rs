@@ -55,6 +55,11 @@ impl Connection {
         }
     }
 
+    /// Whether RSA with SHA-1 is fine for a peer that announces no hashes.
+    pub(crate) fn takes_sha1(&self) -> bool {
+        self.is_legacy || self.takes_rsa_sha1
+    }
+
     /// Whether we accept this identity.
     pub(crate) fn accepts(&self, identity: &Identity) -> bool {
         self.closeness(identity).is_some()

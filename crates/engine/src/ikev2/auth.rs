@@ -3,7 +3,7 @@
 //!
 //! Each end chooses its own method: a pre-shared key at one and a certificate at the other are
 //! fine. So is EAP at the initiator ([`super::eap`]): its key then serves as a shared one. RSA with
-//! SHA-1 (method 1) is made and believed only where the connection is legacy, and never with a peer
+//! SHA-1 (method 1) is made and believed only where the connection allows it, and never with a peer
 //! that announces hashes. Left out: raw public keys, hash and URL.
 
 use std::sync::Arc;
@@ -119,7 +119,8 @@ fn sign(
 ) -> Result<(Method, Vec<u8>), Fault> {
     let unfit = || {
         Fault::Unauthenticated(
-            "the peer reads no signature that our key makes: it announces no hash that we use"
+            "the peer reads no signature that our key makes: it announces no hash that we use; one \
+             that announces none reads RSA with SHA-1, which rsa_sha1 = true allows"
                 .into(),
         )
     };
@@ -131,7 +132,7 @@ fn sign(
                 .collect()
         }
         (None, KeyKind::Ecdsa(curve)) => vec![(curve_method(curve), Scheme::EcdsaRaw(curve))],
-        (None, KeyKind::Rsa { .. }) if connection.is_legacy => {
+        (None, KeyKind::Rsa { .. }) if connection.takes_sha1() => {
             vec![(Method::RsaDigitalSignature, Scheme::RsaPkcs1(Hash::Sha1))]
         }
         (None, KeyKind::Rsa { .. } | KeyKind::Ed25519) => Vec::new(),
@@ -286,9 +287,9 @@ fn scheme_of(
         Method::RsaDigitalSignature if peer.hashes.is_some() => Err(refused(
             "the peer signs with SHA-1, although it announces better hashes",
         )),
-        Method::RsaDigitalSignature if connection.is_legacy => raw(Scheme::RsaPkcs1(Hash::Sha1)),
+        Method::RsaDigitalSignature if connection.takes_sha1() => raw(Scheme::RsaPkcs1(Hash::Sha1)),
         Method::RsaDigitalSignature => Err(refused(
-            "the peer signs with SHA-1, which only legacy = true accepts",
+            "the peer signs with SHA-1, which only rsa_sha1 = true accepts",
         )),
         Method::EcdsaSha256P256 => raw(Scheme::EcdsaRaw(Curve::P256)),
         Method::EcdsaSha384P384 => raw(Scheme::EcdsaRaw(Curve::P384)),

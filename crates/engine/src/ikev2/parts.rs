@@ -32,6 +32,7 @@ pub(super) struct Parts<'a> {
     pub(super) deletes: Vec<&'a Delete>,
     pub(super) notices: Vec<&'a Notify>,
     pub(super) eap: Option<&'a Eap>,
+    pub(super) vendors: Vec<&'a [u8]>,
 }
 
 impl<'a> Parts<'a> {
@@ -80,6 +81,7 @@ impl<'a> Parts<'a> {
             }
             Payload::Delete(delete) => self.deletes.push(delete),
             Payload::Notify(notify) => self.notices.push(notify),
+            Payload::VendorId(id) => self.vendors.push(id),
             _ => {}
         }
     }

@@ -5,6 +5,7 @@
 //! Outgoing messages go to an [`Outbox`], results are [`Fact`]s. A peer's request is also a fact:
 //! the node grants or refuses what it holds, then [`Session::conclude`] sends the one answer.
 
+mod client;
 mod examined;
 mod mobike;
 mod requests;

@@ -174,7 +174,10 @@ impl Node {
         let Some(session) = self.children.get(&child).and_then(|entry| entry.session) else {
             return;
         };
-        self.begin_child(session, child, now);
+        let is_left = |it: &Session| it.ike.leaves_children_to_peer();
+        if !self.sessions.get(&session).is_some_and(is_left) {
+            self.begin_child(session, child, now);
+        }
     }
 
     pub(super) fn on_child_timer(&mut self, child: ChildId, now: Instant) {

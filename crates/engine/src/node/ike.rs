@@ -112,6 +112,16 @@ impl Ike {
         self.v2().and_then(Ikev2::ppk)
     }
 
+    /// Whether we have proven ourselves by RSA with SHA-1 in IKEv2.
+    pub(super) fn has_signed_sha1(&self) -> bool {
+        self.v2().is_some_and(Ikev2::has_signed_sha1)
+    }
+
+    /// Whether the peer alone renews children.
+    pub(super) fn leaves_children_to_peer(&self) -> bool {
+        self.v2().is_some_and(Ikev2::leaves_children_to_peer)
+    }
+
     /// Whether we decide where both ends send.
     pub(super) fn is_mover(&self) -> bool {
         self.v2().is_some_and(Ikev2::is_mover)

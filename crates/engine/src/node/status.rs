@@ -87,6 +87,8 @@ pub struct SessionStatus {
     pub suite: String,
     /// Whether the suite is legacy.
     pub is_legacy: bool,
+    /// IKEv2: whether we have proven ourselves by RSA with SHA-1, for want of a hash of the peer's.
+    pub has_signed_sha1: bool,
     /// Whether we are behind a NAT, and whether the peer is.
     pub nat: (bool, bool),
     /// The name of the post-quantum pre-shared key in its keys (RFC 8784).
@@ -256,6 +258,7 @@ impl Node {
             is_legacy: ike
                 .suite()
                 .is_some_and(|(_, standing)| standing == Standing::Legacy),
+            has_signed_sha1: ike.has_signed_sha1(),
             nat: (nat.is_local, nat.is_remote),
             ppk: ike.ppk().map(str::to_owned),
             has_mobike: ike.has_mobike(),

@@ -1345,6 +1345,7 @@ fn config(is_station: bool, change: &Change) -> Config {
         },
         pools: if is_station { Vec::new() } else { vec![0] },
         is_legacy: true,
+        takes_rsa_sha1: false,
         start: if is_station {
             Start::AtOnce
         } else {

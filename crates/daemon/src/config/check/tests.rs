@@ -654,6 +654,39 @@ fn a_child_without_proposals_offers_pfs_first_and_takes_what_strongswan_offers()
 }
 
 #[test]
+fn a_gateway_of_ikev2_accepts_what_phones_choose_and_a_client_does_not_offer_it() {
+    let folder = Folder::new("phones");
+    let words = |text: &str| -> (Vec<String>, Vec<String>) {
+        let loaded = folder.load(text).expect("good");
+        let connection = &loaded.engine.connections[0];
+        let suites = connection.ikev2_proposals.iter();
+        let children = connection.children[0].proposals.iter();
+        (
+            suites.map(ToString::to_string).collect(),
+            children.map(ToString::to_string).collect(),
+        )
+    };
+    let more = |text: &str| {
+        let (suites, children) = words(text);
+        let has = |all: &[String], word: &str| all.iter().any(|it| it == word);
+        (
+            has(&suites, "aes256-sha256-modp2048"),
+            has(&children, "aes256gcm16"),
+        )
+    };
+    let v2 = PSK.replacen("legacy", "version = 2\nlegacy", 1);
+    let gateway = v2.replacen("remote_addrs = [\"192.0.2.1\"]\n", "", 1);
+    assert_eq!(more(&gateway), (true, true), "{gateway}");
+    assert_eq!(more(&v2), (false, false), "{v2}");
+    let named = gateway.replacen(
+        "legacy",
+        "proposals = [\"aes128-sha256-ecp256\"]\nlegacy",
+        1,
+    );
+    assert_eq!(more(&named), (false, true));
+}
+
+#[test]
 fn a_connection_without_proposals_begins_with_curve25519_where_groups_can_be_chosen() {
     let folder = Folder::new("default-groups");
     let curve = "aes128-sha256-curve25519";

@@ -59,6 +59,11 @@ pub(super) fn powershell(what: &'static str, text: &str) -> Result<String, Write
         let text = text.to_owned();
         return Err(WriteFault::Text { kind, what, text });
     }
+    Ok(powershell_string(text))
+}
+
+/// The same of a text without control characters, for writers elsewhere.
+pub fn powershell_string(text: &str) -> String {
     let mut quoted = String::from("'");
     for c in text.chars() {
         if matches!(c, '\'' | '\u{2018}' | '\u{2019}' | '\u{201a}' | '\u{201b}') {
@@ -66,7 +71,7 @@ pub(super) fn powershell(what: &'static str, text: &str) -> Result<String, Write
         }
         quoted.push(c);
     }
-    Ok(quoted + "'")
+    quoted + "'"
 }
 
 /// A word of a command line.

@@ -102,6 +102,7 @@ impl Setup {
             wants_inner: InnerFamilies::default(),
             pools: Vec::new(),
             is_legacy: true,
+            takes_rsa_sha1: false,
             start: Start::AtOnce,
             encapsulation: Encapsulation::ThroughNat,
             fragments: true,

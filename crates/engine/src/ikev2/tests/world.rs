@@ -121,7 +121,7 @@ pub(super) fn selector(text: &str) -> TrafficSelector {
 }
 
 impl Setup {
-    fn connection(&self, is_station: bool) -> Connection {
+    pub(super) fn connection(&self, is_station: bool) -> Connection {
         let (own, peer) = match is_station {
             true => (self.station, self.gateway),
             false => (self.gateway, self.station),

@@ -25,6 +25,9 @@ use crate::sa::{ChildId, Direction, Mode, Path};
 use crate::selector::TrafficSelector;
 use crate::time::{Duration, Instant};
 
+/// Lifetimes that a child has whose peer alone renews it.
+const PEERS_TURN: u32 = 4;
+
 impl Node {
     /// Starts quick mode for a child under a session, or queues it.
     pub(in super::super) fn begin_child(&mut self, id: SessionId, child: ChildId, now: Instant) {
@@ -404,6 +407,8 @@ impl Node {
         negotiated: &NegotiatedChild,
         new: Pair,
     ) {
+        let session = self.sessions.get(&id);
+        let is_left = session.is_some_and(|it| it.ike.leaves_children_to_peer());
         let Some(entry) = self.children.get_mut(&child) else {
             return;
         };
@@ -421,7 +426,10 @@ impl Node {
         };
         let (own, margin) = (entry.child().lifetime, entry.child().rekey_margin);
         entry.rekey_at = Some(now + renewal(lifetime, own, margin, role));
-        entry.expire_at = Some(now + lifetime);
+        entry.expire_at = Some(match is_left {
+            true => now + lifetime.saturating_mul(PEERS_TURN),
+            false => now + lifetime,
+        });
         entry.is_ours |= is_ours;
         entry.refused = Vec::new();
         let event = Event::ChildEstablished {

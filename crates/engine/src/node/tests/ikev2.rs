@@ -132,6 +132,36 @@ fn datagrams_may_overtake_each_other_and_come_twice() {
 }
 
 #[test]
+fn a_gateway_leaves_children_to_windows_behind_a_nat() {
+    let after = |is_windows: bool, seconds: u64| {
+        let mut world = world(231, |connection, is_station| {
+            let seconds = if is_station { 10_000 } else { 100 };
+            connection.children[0].lifetime = Duration::from_secs(seconds);
+            connection.children[0].rekey_margin = Duration::from_secs(20);
+        });
+        world.run(Duration::from_secs(2));
+        for session in world.ends[1].node.sessions.values_mut() {
+            if is_windows {
+                let ike = session.ike.v2_mut().expect("IKEv2");
+                ike.is_with_windows_for_testing();
+            }
+        }
+        world.command(0, Command::RekeyChildren("road".into()));
+        world.run(Duration::from_secs(seconds));
+        let is_expired = world.ends[1].told(|event| {
+            matches!(event, Event::ChildClosed { cause, .. } if *cause == EndCause::Expired)
+        });
+        (renewals(&world, 1), is_expired)
+    };
+    let (count, _) = after(false, 300);
+    assert!(count > 2, "{count}");
+    // Only the one that the station has begun.
+    assert_eq!(after(true, 300), (1, false));
+    // Four times its lifetime is the end, if the peer never renews it.
+    assert!(after(true, 420).1);
+}
+
+#[test]
 fn children_are_renewed_before_they_expire() {
     let mut world = world(230, |connection, _| {
         connection.children[0].lifetime = Duration::from_secs(100);
