@@ -7,6 +7,8 @@
 
 mod client;
 mod examined;
+#[cfg(test)]
+mod inside;
 mod mobike;
 mod requests;
 
@@ -570,48 +572,5 @@ impl Session {
     pub fn lifetime(&self) -> Duration {
         self.established()
             .map_or(Duration::ZERO, Established::lifetime)
-    }
-
-    /// The key that a user who has passed EAP must prove next.
-    #[cfg(test)]
-    pub(super) fn key_of_eap(&mut self) -> Option<&mut crate::sa::Secret> {
-        let State::Answering(answering) = &mut self.state else {
-            return None;
-        };
-        let proven = answering.examining.as_mut()?.proven.as_mut()?;
-        Some(&mut proven.1)
-    }
-
-    /// A station that waits for an answer has another configuration.
-    #[cfg(test)]
-    pub(super) fn reconfigure(&mut self, connection: Arc<Connection>) {
-        let State::Authenticating(it) = &mut self.state else {
-            panic!("it does not wait for an answer");
-        };
-        it.connection = connection;
-    }
-
-    /// What AUTH covers of the exchanges before it.
-    #[cfg(test)]
-    pub(super) fn between(&mut self) -> Option<&mut Vec<u8>> {
-        match &mut self.state {
-            State::Answering(it) => Some(&mut it.init.between.authenticated),
-            State::Authenticating(it) => Some(it.between()),
-            _ => None,
-        }
-    }
-
-    /// The IKE SA of an initiator that is not established.
-    #[cfg(test)]
-    pub(super) fn unproven(&mut self) -> Option<&mut super::window::IkeSa> {
-        match &mut self.state {
-            State::Authenticating(it) => Some(&mut it.sa),
-            _ => None,
-        }
-    }
-
-    #[cfg(test)]
-    pub(super) fn inside(&mut self) -> &mut Established {
-        self.established_mut().expect("established")
     }
 }
