@@ -331,6 +331,19 @@ def test_a_lifetime_is_never_changed_silently(texts: Bed) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.parametrize("bed", [PLAIN], ids=str, indirect=True)
+def test_a_network_that_is_gone_is_told(bed: Bed) -> None:
+    client = bed.client(bed.next_key())
+    bed.wait_for_target("up", client.wait_for("up").fields["key"])
+    bed.network.net.run(["ip", "link", "set", "client0", "down"])
+    done = client.process.wait(120)
+    bed.network.net.run(["ip", "link", "set", "client0", "up"])
+    assert done.code == 1
+    assert re.search(r"before its time \(\S+\): the peer does not answer", done.stderr)
+    bed.restart_target()
+
+
+@pytest.mark.root
 @pytest.mark.parametrize("bed", PAIRS, ids=str, indirect=True)
 def test_target_lists_who_is_in(bed: Bed) -> None:
     def listed(key: str) -> list[dict[str, Any]]:
