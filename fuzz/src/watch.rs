@@ -145,7 +145,7 @@ impl Watched {
                     answer.installs += usize::from(self.installed.outbound(change));
                 }
                 Effect::Event(event) => self.note(&event, &mut answer),
-                Effect::IkeKey(..)
+                Effect::IkeKeys(..)
                 | Effect::Radius(..)
                 | Effect::Sealed(..)
                 | Effect::Reply(_)

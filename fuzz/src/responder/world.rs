@@ -228,6 +228,7 @@ pub fn config() -> Config {
             dns: vec![[10, 10, 0, 53].into()],
         }],
         limits: LIMITS,
+        radius: None,
     }
 }
 

@@ -19,11 +19,11 @@ use std::sync::Arc;
 
 use engine::config::{
     Child, ChildLayer, Config, Connection, Encapsulation, InnerFamilies, Limits, Pool, Severity,
-    Unique, Version,
+    Unique,
 };
 use engine::sa::{Mode, Protocol};
 use engine::selector::TrafficSelector;
-use engine::suite::{EspSuite, IkeSuite, Ikev2Suite, SuiteFault};
+use engine::suite::{EspSuite, SuiteFault};
 
 use crate::resolver;
 use crate::routes::full::FullTunnel;

@@ -38,7 +38,11 @@ const DEFAULT_IKE_AGGRESSIVE: [&str; 3] = [
 ];
 
 impl Builder<'_> {
-    pub(super) fn version(&self, key: &str, table: &ConnectionTable) -> Result<Version, ConfigError> {
+    pub(super) fn version(
+        &self,
+        key: &str,
+        table: &ConnectionTable,
+    ) -> Result<Version, ConfigError> {
         match table.version {
             1 => Ok(Version::V1),
             2 if table.aggressive => Err(self.value(

@@ -26,11 +26,13 @@ use crate::ikev1::tests::pair::{JANUARY_2027, signatures};
 use crate::ikev2::auth::{
     certificate_request, check, check_key, identification, identity_of, prove, prove_key,
 };
+use crate::ikev2::between::Between;
 use crate::ikev2::eap::{LoggingIn, Step, login_of};
 use crate::ikev2::init::{Init, detection};
 use crate::ikev2::keys::{Keys, Nonces, Seed, of_child};
 use crate::ikev2::message::Message;
 use crate::ikev2::parts::{Parts, notify};
+use crate::ikev2::ppk::Agreed;
 use crate::ikev2::tasks::Awaited;
 use crate::ikev2::window::{At, IkeSa, Opened, Read, clear_message};
 use crate::ikev2::{Abilities, exchange, proposal};
@@ -478,6 +480,8 @@ impl Phone {
             answer: message.octets().to_vec(),
             nonces: (self.nonce.clone(), parts.nonce.unwrap().to_vec()),
             p: keys.p,
+            between: Between::default(),
+            ppk: Agreed::default(),
             nat: NatFinding::default(),
             peer: Abilities {
                 hashes,
@@ -542,7 +546,7 @@ impl Phone {
         let mut answer = answer;
         loop {
             let step = login
-                .on_packet(&answer.parts().unwrap(), &mut self.random)
+                .on_packet(&answer.parts().unwrap(), JANUARY_2027, &mut self.random)
                 .unwrap();
             let Step::Prove(key) = step else {
                 let Step::Answer(packet) = step else {
@@ -710,7 +714,7 @@ fn each_brand_comes_up_by_certificate_and_by_password() {
             let keys = of_child(
                 (sa.suite.prf, &sa.d),
                 pair.suite.protection,
-                None,
+                &[],
                 nonces,
                 &mut Work::default(),
             )
