@@ -95,11 +95,7 @@ pub fn build(
         warnings: Vec::new(),
     };
     loaded.engine.limits.half_open = loaded.daemon.half_open;
-    if file.names().is_empty() {
-        faults.push(builder.value("connections", NOTHING));
-    } else if file.daemon.include.is_some() && file.included.len() == file.connections.len() {
-        faults.push(builder.value("daemon.include", NOTHING_OWN));
-    }
+    faults.extend(builder.nameless(&file));
     match builder.mobility(&mut loaded, &file) {
         Ok(mobility) => loaded.mobility = mobility,
         Err(fault) => faults.push(fault),
@@ -108,9 +104,8 @@ pub fn build(
     for (name, table) in &file.connections {
         faults.extend(builder.add(&mut loaded, name, table).err());
     }
-    // A stable order: its own connections first.
-    let names = &mut loaded.on_failure;
-    names.sort_by_key(|(name, _)| file.included.contains(name));
+    let is_included = |it: &(String, file::OnFailure)| file.included.contains(&it.0);
+    loaded.on_failure.sort_by_key(is_included);
     let Config {
         connections, pools, ..
     } = &loaded.engine;
@@ -138,6 +133,16 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
+    /// A process has a name of its own, by which it and what it leaves are found.
+    fn nameless(&self, file: &ConfigFile) -> Option<ConfigError> {
+        if file.names().is_empty() {
+            return Some(self.value("connections", NOTHING));
+        }
+        let has_none = file.included.len() == file.connections.len();
+        let is_nameless = file.daemon.include.is_some() && has_none;
+        is_nameless.then(|| self.value("daemon.include", NOTHING_OWN))
+    }
+
     fn add(
         &self,
         loaded: &mut Loaded,

@@ -107,11 +107,6 @@ fn what_cannot_work_is_refused_at_its_place() {
             "windows",
         ),
         (
-            target("back_end = { kind = \"socks\" }"),
-            "back_end.kind",
-            "Client's way",
-        ),
-        (
             target("back_end = { folder = \"tunnels\" }"),
             "back_end",
             "needs connection",
