@@ -8,15 +8,14 @@ mod node_firewall;
 mod radius;
 mod skip;
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use engine::config::{
-    Child, ChildLayer, Config, Connection, Encapsulation, InnerFamilies, Limits, Pool, Severity,
-    Unique, Version,
+    Child, ChildLayer, Config, Connection, Encapsulation, InnerFamilies, Pool, Severity, Unique,
+    Version,
 };
 use engine::sa::{Mode, Protocol};
 use engine::selector::TrafficSelector;
@@ -94,25 +93,7 @@ pub fn build(
         })
         .collect();
     faults.extend(super::check::pools(&pools).into_iter().map(said));
-    let mut loaded = Loaded {
-        engine: Config {
-            connections: Vec::new(),
-            pools,
-            radius: None,
-            limits: Limits::default(),
-        },
-        daemon: file.daemon.clone(),
-        publish: Vec::new(),
-        mobility: None,
-        notes: Vec::new(),
-        details: Vec::new(),
-        on_failure: Vec::new(),
-        full_tunnels: BTreeMap::new(),
-        clear: Vec::new(),
-        credentials: BTreeMap::new(),
-        keys: BTreeMap::new(),
-        warnings: Vec::new(),
-    };
+    let mut loaded = Loaded::begun(file.daemon.clone(), pools);
     loaded.engine.limits.half_open = loaded.daemon.half_open;
     if file.names().is_empty() {
         faults.push(builder.value("connections", NOTHING));
