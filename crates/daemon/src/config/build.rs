@@ -11,15 +11,13 @@ mod proposals;
 mod radius;
 mod skip;
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use engine::config::{
-    Child, ChildLayer, Config, Connection, Encapsulation, InnerFamilies, Limits, Pool, Severity,
-    Unique,
+    Child, ChildLayer, Connection, Encapsulation, InnerFamilies, Pool, Severity, Unique,
 };
 use engine::sa::{Mode, Protocol};
 use engine::selector::TrafficSelector;
@@ -75,25 +73,7 @@ pub fn build(
         })
         .collect();
     faults.extend(super::check::pools(&pools).into_iter().map(said));
-    let mut loaded = Loaded {
-        engine: Config {
-            connections: Vec::new(),
-            pools,
-            radius: None,
-            limits: Limits::default(),
-        },
-        daemon: file.daemon.clone(),
-        publish: Vec::new(),
-        mobility: None,
-        notes: Vec::new(),
-        details: Vec::new(),
-        on_failure: Vec::new(),
-        full_tunnels: BTreeMap::new(),
-        clear: Vec::new(),
-        credentials: BTreeMap::new(),
-        keys: BTreeMap::new(),
-        warnings: Vec::new(),
-    };
+    let mut loaded = Loaded::begun(file.daemon.clone(), pools);
     loaded.engine.limits.half_open = loaded.daemon.half_open;
     faults.extend(builder.nameless(&file));
     match builder.mobility(&mut loaded, &file) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use engine::config::Config;
+use engine::config::{Config, Limits, Pool};
 
 use super::parts::Mobility;
 use super::values::Transport;
@@ -40,6 +40,29 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// The process and the pools; everything else is added.
+    pub(super) fn begun(daemon: file::DaemonTable, pools: Vec<Pool>) -> Self {
+        Self {
+            engine: Config {
+                connections: Vec::new(),
+                pools,
+                radius: None,
+                limits: Limits::default(),
+            },
+            daemon,
+            publish: Vec::new(),
+            mobility: None,
+            notes: Vec::new(),
+            details: Vec::new(),
+            on_failure: Vec::new(),
+            full_tunnels: BTreeMap::new(),
+            clear: Vec::new(),
+            credentials: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            warnings: Vec::new(),
+        }
+    }
+
     /// Every connection, with or without IPsec, and the part in Mobile IPv4.
     pub fn names(&self) -> Vec<String> {
         let all = self.on_failure.iter().map(|(name, _)| name.clone());

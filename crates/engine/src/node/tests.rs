@@ -1365,7 +1365,16 @@ fn config(is_station: bool, change: &Change) -> Config {
     };
     change(&mut connection, is_station);
     let pools = if is_station { Vec::new() } else { pools() };
-    let limits = Limits {
+    Config {
+        connections: vec![Arc::new(connection)],
+        pools,
+        radius: None,
+        limits: limits(),
+    }
+}
+
+fn limits() -> Limits {
+    Limits {
         half_open: 500,
         half_open_total: 1_000,
         half_open_per_address: 100,
@@ -1373,12 +1382,6 @@ fn config(is_station: bool, change: &Change) -> Config {
         children: 64,
         half_open_lifetime: Duration::from_secs(30),
         has_quotas: true,
-    };
-    Config {
-        connections: vec![Arc::new(connection)],
-        pools,
-        radius: None,
-        limits,
     }
 }
 

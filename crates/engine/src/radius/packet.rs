@@ -163,7 +163,7 @@ pub(super) fn decrypt(
     secret: &Secret,
 ) -> Option<Zeroizing<Vec<u8>>> {
     let (salt, blocks) = value.split_at_checked(SALT_LEN)?;
-    if blocks.is_empty() || blocks.len() % AUTHENTICATOR_LEN != 0 {
+    if blocks.is_empty() || !blocks.len().is_multiple_of(AUTHENTICATOR_LEN) {
         return None;
     }
     let mut clear = Zeroizing::new(Vec::with_capacity(blocks.len()));

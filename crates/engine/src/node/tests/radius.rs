@@ -42,7 +42,7 @@ impl Radius {
 
     fn is_lost(&mut self) -> bool {
         self.datagrams += 1;
-        self.loses > 0 && self.datagrams % self.loses == 0
+        self.loses > 0 && self.datagrams.is_multiple_of(self.loses)
     }
 
     fn answer(&mut self, to: SocketAddr, request: &[u8]) -> Option<Vec<u8>> {
