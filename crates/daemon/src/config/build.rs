@@ -277,11 +277,7 @@ impl Builder<'_> {
                 (true, file::Start::AtOnce) => engine::config::Start::AtOnce,
                 (true, file::Start::OnTraffic) => engine::config::Start::OnTraffic,
             },
-            encapsulation: match table.encap {
-                file::Encap::Auto => Encapsulation::Auto,
-                file::Encap::Always => Encapsulation::Always,
-                file::Encap::ThroughNat => Encapsulation::ThroughNat,
-            },
+            encapsulation: encapsulation(table.encap),
             fragments: table.fragmentation,
             mobike: table.mobike,
             dpd_delay: (!dpd_delay.is_zero()).then_some(dpd_delay),
@@ -554,6 +550,14 @@ impl Builder<'_> {
             key: key.to_owned(),
             text: text.to_owned(),
         }
+    }
+}
+
+fn encapsulation(encap: file::Encap) -> Encapsulation {
+    match encap {
+        file::Encap::Auto => Encapsulation::Auto,
+        file::Encap::Always => Encapsulation::Always,
+        file::Encap::ThroughNat => Encapsulation::ThroughNat,
     }
 }
 
