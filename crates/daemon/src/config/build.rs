@@ -244,11 +244,7 @@ impl Builder<'_> {
             is_legacy: table.legacy,
             takes_rsa_sha1: table.rsa_sha1,
             start: start_of(is_station, table.start),
-            encapsulation: match table.encap {
-                file::Encap::Auto => Encapsulation::Auto,
-                file::Encap::Always => Encapsulation::Always,
-                file::Encap::ThroughNat => Encapsulation::ThroughNat,
-            },
+            encapsulation: encapsulation(table.encap),
             fragments: table.fragmentation,
             is_eap_only: table.is_eap_only(),
             mobike: table.mobike,
@@ -486,6 +482,14 @@ fn start_of(is_station: bool, start: file::Start) -> engine::config::Start {
         (false, _) => engine::config::Start::Responder,
         (true, file::Start::AtOnce) => engine::config::Start::AtOnce,
         (true, file::Start::OnTraffic) => engine::config::Start::OnTraffic,
+    }
+}
+
+fn encapsulation(encap: file::Encap) -> Encapsulation {
+    match encap {
+        file::Encap::Auto => Encapsulation::Auto,
+        file::Encap::Always => Encapsulation::Always,
+        file::Encap::ThroughNat => Encapsulation::ThroughNat,
     }
 }
 

@@ -40,8 +40,8 @@ pub(super) const HASHES: [HashAlgorithm; 4] = [
 /// RFC 7296 §2.15.
 const KEY_PAD: &[u8] = b"Key Pad for IKEv2";
 
-/// What an end signs: its message of IKE_SA_INIT, the other's nonce, a mac of its identity, and what
-/// was exchanged in between.
+/// What an end signs: its message of IKE_SA_INIT, the other's nonce, a mac of its identity, and
+/// what was exchanged in between.
 #[derive(Clone, Copy)]
 pub(super) struct Signed<'a> {
     pub(super) message: &'a [u8],

@@ -457,14 +457,8 @@ impl Session {
             out,
         };
         let opened = match read {
-            Ok(Read::New(opened))
-                if opened.exchange == Exchange::IkeAuth && !opened.is_response =>
-            {
-                opened
-            }
-            Ok(Read::New(opened))
-                if opened.exchange == Exchange::IkeIntermediate && !opened.is_response =>
-            {
+            Ok(Read::New(opened)) if opened.is_request(Exchange::IkeAuth) => opened,
+            Ok(Read::New(opened)) if opened.is_request(Exchange::IkeIntermediate) => {
                 return match intermediate::on_request(&mut answering, &opened, &mut at) {
                     Ok(()) => again(answering, Fact::Pending),
                     Err(fault) => (State::Over, vec![Fact::Failed(fault)]),

@@ -94,6 +94,11 @@ pub(super) struct Opened {
 }
 
 impl Opened {
+    /// Whether it is a request of this exchange.
+    pub(super) fn is_request(&self, exchange: Exchange) -> bool {
+        self.exchange == exchange && !self.is_response
+    }
+
     /// Octets of it, or of its first fragment.
     pub(super) fn octets(&self) -> usize {
         self.request.len()

@@ -13,8 +13,8 @@ use super::standing::ikev2_cipher_reason;
 use super::words::{self, Word};
 use super::{Advice, Found, Reason, Standing, SuiteFault};
 
-/// A suite of an IKE SA of IKEv2, such as `aes128gcm16-prfsha256-curve25519`, or with additional key
-/// exchanges `aes256gcm16-prfsha384-curve25519-ke1_mlkem768`.
+/// A suite of an IKE SA of IKEv2, such as `aes128gcm16-prfsha256-curve25519`, or with an additional
+/// key exchange `aes256gcm16-prfsha384-curve25519-ke1_mlkem768`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ikev2Suite {
     /// Encryption and integrity of messages.

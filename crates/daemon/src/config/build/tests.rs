@@ -171,3 +171,63 @@ fn a_gateway_that_asks_servers_names_them_and_has_a_certificate() {
         "{said}"
     );
 }
+
+#[test]
+fn a_post_quantum_pre_shared_key_has_a_name_a_private_file_and_ikev2() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = std::env::temp_dir().join(format!("caravan-ppk-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("made");
+    let key = folder.join("fleet.ppk");
+    let write = |text: &str, mode: u32| {
+        std::fs::write(&key, text).expect("written");
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(&key, mode).expect("set");
+    };
+    let with = |version: u8, lines: &str| {
+        let text = format!(
+            "[connections.road]\nversion = {version}\n{lines}\n\
+             local = {{ auth = \"psk\", secret = \"s\", id = \"sg.example\" }}\n\
+             remote = {{ auth = \"psk\", id = \"ms.example\" }}\n[connections.road.children.net]\n\
+             local_ts = [\"10.10.0.0/24\"]\n"
+        );
+        let path = folder.join("road.toml");
+        let file = file::parse(&path, &text).map_err(|fault| fault.to_string())?;
+        let built = build(&path, file, (Names::Needed, Origin::Files));
+        let built = built.map_err(|fault| fault.to_string())?;
+        Ok::<_, String>(built.engine.connections[0].ppk.clone())
+    };
+    let both = "ppk_id = \"fleet\"\nppk_file = \"fleet.ppk\"";
+    let secret = "0123456789abcdef0123456789abcdef";
+    write(&format!("{secret}\n"), 0o600);
+    let ppk = with(2, both).expect("a key").expect("one");
+    assert_eq!((&ppk.id[..], ppk.is_required), ("fleet", true));
+    assert_eq!(ppk.key.0, secret.as_bytes());
+    let optional = format!("{both}\nppk_required = false");
+    assert!(!with(2, &optional).expect("a key").expect("one").is_required);
+    assert!(with(2, "").expect("a connection").is_none());
+    let refusal = |version, lines: &str| with(version, lines).err().expect("refused");
+    assert!(refusal(1, both).contains("is IKEv2's"));
+    assert!(refusal(2, "ppk_id = \"fleet\"").contains("ppk_file"));
+    assert!(refusal(2, "ppk_file = \"fleet.ppk\"").contains("ppk_id"));
+    assert!(refusal(2, "ppk_id = \"\"\nppk_file = \"fleet.ppk\"").contains("1 to 128"));
+    write(secret, 0o640);
+    assert!(refusal(2, both).contains("chmod 600"));
+    write("too short\n", 0o600);
+    assert!(refusal(2, both).contains("has 9 octets"));
+    std::fs::remove_dir_all(&folder).expect("removed");
+}
+
+#[test]
+fn the_hybrid_is_offered_first_and_classical_suites_after_it() {
+    let suites = ours::<Ikev2Suite, 9>(DEFAULT_IKEV2);
+    assert_eq!(
+        suites[0].to_string(),
+        "aes256gcm16-prfsha384-curve25519-ke1_mlkem768"
+    );
+    let first_classical = suites.iter().position(|it| !it.is_post_quantum());
+    assert_eq!(first_classical, Some(2));
+    assert!(suites[2..].iter().all(|it| !it.is_post_quantum()));
+    // All begin with the same method, so a peer without ML-KEM needs no second message.
+    assert!(suites[..3].iter().all(|it| it.method == suites[0].method));
+}

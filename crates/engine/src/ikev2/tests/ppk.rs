@@ -1,6 +1,6 @@
 //! Post-quantum pre-shared keys (RFC 8784): both ends, one end, a wrong one, and who takes it out.
 
-use wire::ikev2::{Header, Message as WireMessage, NotifyType, Payload, write_payloads};
+use wire::ikev2::{Header, Message as WireMessage, Notify, NotifyType, Payload, write_payloads};
 
 use super::world::{Proof, Setup, Who, World};
 
@@ -171,9 +171,9 @@ fn whoever_takes_the_announcement_away_is_found_out() {
         }
         let mut message = world.hold(who).remove(0);
         let read = WireMessage::parse(&message.octets).unwrap();
-        let is_other = |it: &Payload| !matches!(it, Payload::Notify(notify) if notify.kind == NotifyType::UsePpk);
-        let chain: Vec<Payload> = read.clear.iter().map(|it| it.payload.clone()).collect();
-        let chain: Vec<Payload> = chain.into_iter().filter(is_other).collect();
+        let is_it = |notify: &Notify| notify.kind == NotifyType::UsePpk;
+        let mut chain: Vec<Payload> = read.clear.iter().map(|it| it.payload.clone()).collect();
+        chain.retain(|it| !matches!(it, Payload::Notify(notify) if is_it(notify)));
         assert!(chain.len() < read.clear.len());
         let (next_payload, body) = write_payloads(&chain);
         let header = Header {

@@ -120,6 +120,14 @@ pub(super) fn selector(text: &str) -> TrafficSelector {
     text.parse().unwrap()
 }
 
+fn ppk_of((id, text, is_required): (&str, &str, bool)) -> Arc<Ppk> {
+    Arc::new(Ppk {
+        id: id.into(),
+        key: Secret(text.as_bytes().to_vec()),
+        is_required,
+    })
+}
+
 impl Setup {
     pub(super) fn connection(&self, is_station: bool) -> Connection {
         let (own, peer) = match is_station {
@@ -179,14 +187,7 @@ impl Setup {
         connection.ikev2_proposals = suites.split(' ').map(|it| it.parse().unwrap()).collect();
         connection.is_legacy = self.is_legacy;
         connection.encapsulation = Encapsulation::ThroughNat;
-        let ppk = self.ppk[usize::from(!is_station)];
-        connection.ppk = ppk.map(|(id, text, is_required)| {
-            Arc::new(Ppk {
-                id: id.into(),
-                key: Secret(text.as_bytes().to_vec()),
-                is_required,
-            })
-        });
+        connection.ppk = self.ppk[usize::from(!is_station)].map(ppk_of);
         connection.fragments = self.fragments;
         connection.mobike = self.mobike[usize::from(!is_station)];
         if is_station {
