@@ -300,6 +300,7 @@ fn connection(
         wants_inner: InnerFamilies::default(),
         pools: Vec::new(),
         is_legacy: true,
+        takes_rsa_sha1: false,
         start: Start::Responder,
         encapsulation: Encapsulation::Always,
         fragments: true,
