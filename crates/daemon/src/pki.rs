@@ -147,7 +147,8 @@ pub struct IssueArgs {
         conflicts_with_all = ["key", "csr", "bundle", "transport", "aggressive"]
     )]
     profile: Option<profile::Device>,
-    /// In a profile: log in with this user's name and password (EAP-MSCHAPv2), without a certificate
+    /// In a profile: log in with this user's name and password (EAP-MSCHAPv2), without a
+    /// certificate
     #[arg(long, value_name = "NAME", requires = "profile")]
     user: Option<String>,
     #[command(flatten)]
@@ -254,32 +255,13 @@ fn issue(args: &IssueArgs, now: i64) -> anyhow::Result<Made> {
     if let Some(there) = written.into_iter().flatten().find(|p| p.exists()) {
         bail!("{} already exists: remove it first", there.display());
     }
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let foreign = args.key.as_ref().or(args.csr.as_ref());
-    let foreign = foreign.map(|file| read(file)).transpose()?;
-    let own = match foreign {
-        Some(_) => None,
-        None => Some(SigningKey::generate(args.bits)?),
+    let own = match args.key.is_none() && args.csr.is_none() {
+        true => Some(SigningKey::generate(args.bits)?),
+        false => None,
     };
     let serial = new_serial()?;
-    let given = args.subject.clone();
-    let subject = given.unwrap_or_else(|| format!("CN={}", args.name));
-    let key = match (&own, &foreign) {
-        (Some(own), _) => KeyMaterial::Pair(own),
-        (None, Some(pem)) if args.csr.is_some() => KeyMaterial::SigningRequest {
-            pem,
-            takes_names: args.accept_names,
-        },
-        (None, text) => KeyMaterial::Pem(text.as_deref().unwrap_or_default()),
-    };
-    let certificate = authority.issue(&Request {
-        subject: &subject,
-        alternative_names: &alternative_names(args),
-        key,
-        serial: &serial,
-        now,
-        days: args.days,
-    })?;
+    let certificate = certify(args, &authority, own.as_ref(), &serial, now)?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     index.issued.push(Issued {
         serial: hex(&serial),
         name: args.name.clone(),
@@ -312,6 +294,36 @@ fn issue(args: &IssueArgs, now: i64) -> anyhow::Result<Made> {
         text,
         password: None,
     })
+}
+
+/// The certificate of our new key, or of another party's.
+fn certify(
+    args: &IssueArgs,
+    authority: &Authority,
+    own: Option<&SigningKey>,
+    serial: &[u8],
+    now: i64,
+) -> anyhow::Result<String> {
+    let foreign = args.key.as_ref().or(args.csr.as_ref());
+    let foreign = foreign.map(|file| read(file)).transpose()?;
+    let given = args.subject.clone();
+    let subject = given.unwrap_or_else(|| format!("CN={}", args.name));
+    let key = match (own, &foreign) {
+        (Some(own), _) => KeyMaterial::Pair(own),
+        (None, Some(pem)) if args.csr.is_some() => KeyMaterial::SigningRequest {
+            pem,
+            takes_names: args.accept_names,
+        },
+        (None, text) => KeyMaterial::Pem(text.as_deref().unwrap_or_default()),
+    };
+    Ok(authority.issue(&Request {
+        subject: &subject,
+        alternative_names: &alternative_names(args),
+        key,
+        serial,
+        now,
+        days: args.days,
+    })?)
 }
 
 /// A profile that is checked before anything is written.

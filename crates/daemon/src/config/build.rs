@@ -212,10 +212,8 @@ impl Builder<'_> {
             .collect::<Result<Vec<_>, _>>()?
             .concat();
         if children.is_empty() {
-            return Err(self.value(
-                &key("children"),
-                "there is none: nothing would be protected",
-            ));
+            let text = "there is none: nothing would be protected";
+            return Err(self.value(&key("children"), text));
         }
         let (local, remote) = self.sides(name, table)?;
         let is_station = !remote_addrs.is_empty();
