@@ -17,7 +17,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use engine::config::{
-    Child, ChildLayer, Connection, Encapsulation, InnerFamilies, Pool, Severity, Unique,
+    Child, ChildLayer, Config, Connection, Encapsulation, InnerFamilies, Pool, Severity, Unique,
 };
 use engine::sa::{Mode, Protocol};
 use engine::selector::TrafficSelector;

@@ -18,7 +18,7 @@ const DEFAULT_IKE: [&str; 3] = [
 /// X25519: either of them protects the keys if the other one is broken. Peers that do not know it
 /// skip these two. Ciphers with their own integrity come first; the last two are what older
 /// gateways accept.
-const DEFAULT_IKEV2: [&str; 9] = [
+pub(super) const DEFAULT_IKEV2: [&str; 9] = [
     "aes256gcm16-prfsha384-curve25519-ke1_mlkem768",
     "aes128gcm16-prfsha256-curve25519-ke1_mlkem768",
     "aes128gcm16-prfsha256-curve25519",

@@ -1,3 +1,6 @@
+use engine::suite::Ikev2Suite;
+
+use super::proposals::DEFAULT_IKEV2;
 use super::*;
 
 fn child(mode: &str, selector: &str) -> Result<Arc<Connection>, String> {
