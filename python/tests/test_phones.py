@@ -195,6 +195,26 @@ def test_a_gateways_certificate_is_one_that_every_device_accepts(
     assert f"DNS:{GATEWAY}" in told
 
 
+def test_a_hostile_name_stays_a_name(authority: CaravanAuthority, tmp_path: Path) -> None:
+    name = 'O=S\u00f6hne & "Co" <x> ]]>, CN=it\'s \u2018$(calc)\u2019; `calc` #'
+    more = ("--gateway-id", name)
+    folder, _ = profile(authority, "apple", tmp_path, *more)
+    read = plistlib.loads((folder / "phone1.mobileconfig").read_bytes())
+    (vpn,) = [it for it in read["PayloadContent"] if it["PayloadType"].endswith("vpn.managed")]
+    assert vpn["IKEv2"]["RemoteIdentifier"] == vpn["UserDefinedName"] == name
+    folder, _ = profile(authority, "strongswan", tmp_path / "app", *more)
+    app = json.loads((folder / "phone1.sswan").read_text(encoding="utf-8"))
+    assert app["remote"]["id"] == app["name"] == name
+    folder, _ = profile(authority, "windows", tmp_path / "script", *more)
+    script = (folder / "phone1.ps1").read_text(encoding="utf-8-sig")
+    # A call of calc would be a command that nobody knows.
+    check_powershell(script)
+    doubled = re.sub("(['\u2018\u2019])", r"\1\1", name)
+    assert f"$name = '{doubled}'\n" in script
+    with pytest.raises(AssertionError):
+        check_powershell(script.replace(doubled, name))
+
+
 def check_current(file: Path, password: str, certificates: int) -> None:
     """A PKCS #12 that needs nothing old; a wrong password opens nothing."""
     told = words_of(file, password)
@@ -394,7 +414,14 @@ def test_the_gateway_renews_what_a_device_has(
         assert echoes.received == echoes.sent
         log = charon.log()
         assert len(re.findall(r"parsed CREATE_CHILD_SA request .*N\(REKEY_SA\)", log)) >= 2
-        assert len(re.findall(r"selected proposal: IKE:", log)) >= 2
+        chosen = re.findall(r"selected proposal: (IKE:\S+)", log)
+        assert len(chosen) >= 2
+        if client.device == "windows":
+            # Of an IKE SA it takes no other group first.
+            assert set(chosen) == {client.chosen}
+            halves = ("parsed CREATE_CHILD_SA request", "generating CREATE_CHILD_SA response")
+            counts = [len(re.findall(rf"{half} \d+ \[ SA No KE \]", log)) for half in halves]
+            assert counts[0] == counts[1] >= 1
         settle(lambda: len(charon.sas()) == 1 and len(charon.children()) == 1)
 
 

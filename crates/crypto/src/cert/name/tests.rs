@@ -51,3 +51,13 @@ fn a_name_whose_normal_form_would_be_too_long_is_refused() {
     assert!(normal.to_der().len() > 2 * (MAX_DER - 64));
     assert!(normal.is_same(&DistinguishedName::from_der(&most).unwrap()));
 }
+
+#[test]
+fn the_first_common_name_is_the_one_that_counts() {
+    let name = |text: &str| text.parse::<DistinguishedName>().unwrap().common_name();
+    assert_eq!(
+        name("C=GR, O=x, CN=Example & Söhne, CN=y").as_deref(),
+        Some("Example & Söhne")
+    );
+    assert_eq!(name("C=GR, O=x"), None);
+}
