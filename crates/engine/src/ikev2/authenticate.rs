@@ -201,7 +201,8 @@ impl Authenticating {
         let work = &mut at.out.work;
         let secret = exchange::finish(half, theirs, work)?;
         self.init.cover(Role::Responder, &covered, work);
-        self.init.exchanged(&mut self.sa, &secret, work)?;
+        let keys = self.init.next_keys(&self.sa, &secret, work)?;
+        self.init.exchanged(&mut self.sa, keys);
         self.go_on(at)
     }
 

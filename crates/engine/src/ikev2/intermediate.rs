@@ -37,24 +37,27 @@ impl Init {
         self.between.cover(sender, keys, covered, work);
     }
 
-    /// A key exchange is done: the next message has the keys that it gives.
-    pub(super) fn exchanged(
-        &mut self,
-        sa: &mut IkeSa,
+    /// The keys that one more key exchange gives.
+    pub(super) fn next_keys(
+        &self,
+        sa: &IkeSa,
         secret: &SharedSecret,
         work: &mut Work,
-    ) -> Result<(), Fault> {
+    ) -> Result<Keys, Fault> {
         let nonces = Nonces {
             initiator: &self.nonces.0,
             responder: &self.nonces.1,
         };
         let (suite, secrets) = (self.suite, [secret.as_ref()]);
         let seed = Seed::rekeyed((suite.prf, &sa.d), nonces, &secrets, work);
-        let keys = Keys::derive(suite, &seed, nonces, sa.spis, work)?;
+        Keys::derive(suite, &seed, nonces, sa.spis, work)
+    }
+
+    /// A key exchange is done: the next message has the keys that it gives.
+    pub(super) fn exchanged(&mut self, sa: &mut IkeSa, keys: Keys) {
         sa.take_keys(&keys);
         self.p = keys.p;
         self.between.done += 1;
-        Ok(())
     }
 }
 
@@ -85,10 +88,12 @@ fn answer(answering: &mut Answering, opened: &Opened, at: &mut At<'_>) -> Result
     let covered = opened.covered().ok_or(DropReason::MalformedMessage)?;
     let (random, work) = (&mut *at.random, &mut at.out.work);
     let (payload, secret) = exchange::respond(method, theirs, random, work)?;
+    let keys = init.next_keys(sa, &secret, work)?;
     init.cover(Role::Initiator, &covered, work);
     sa.answer(opened, &[payload], at);
     init.cover(Role::Responder, &sa.take_covered(), &mut at.out.work);
-    init.exchanged(sa, &secret, &mut at.out.work)
+    init.exchanged(sa, keys);
+    Ok(())
 }
 
 fn not_due(method: Method) -> Fault {
