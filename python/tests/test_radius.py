@@ -143,6 +143,8 @@ def test_freeradius_examines_the_clients_of_our_gateway(
     server = bed.radius()
     sg = Caravan(bed.network.sg, gateway).wait_ready()
     assert server_of(sg)["state"] == "unasked"
+    checked = order(bed.network.sg, "check", str(sg.file)).check()
+    assert f"RADIUS servers: {SERVER_ADDRESS}:1812" in checked.stdout + checked.stderr
     with station(bed, client, other):
         bed.fetch()
         assert peer_of(sg) == (USER if method == "mschapv2" else NAMES[1])

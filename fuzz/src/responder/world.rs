@@ -227,6 +227,7 @@ pub fn config() -> Config {
             last: [10, 99, 0, 6].into(),
             dns: vec![[10, 10, 0, 53].into()],
         }],
+        radius: None,
         limits: LIMITS,
         radius: None,
     }

@@ -51,6 +51,9 @@ impl Builder<'_> {
             let text = format!("a name of 1 to {MAX_VALUE_LEN} octets, such as \"sg.example\"");
             return Err(self.value("radius.nas_id", &text));
         }
+        let shown: Vec<String> = all.iter().map(|it| it.address.to_string()).collect();
+        let order = shown.join(", then ");
+        loaded.details.push(format!("RADIUS servers: {order}"));
         loaded.engine.radius = Some(Arc::new(Servers {
             all,
             nas_identifier: table.nas_id.clone(),

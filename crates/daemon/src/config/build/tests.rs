@@ -123,6 +123,8 @@ fn servers_of_radius_are_addresses_and_their_secret_is_private() {
     assert_eq!(found, ["10.1.0.5:1812", "[fd00::5]:1812"]);
     assert_eq!(servers.all[0].secret.0, b"0123456789abcdef0123456789abcdef");
     assert_eq!(servers.nas_identifier, "caravan");
+    let told = "RADIUS servers: 10.1.0.5:1812, then [fd00::5]:1812";
+    assert!(loaded.details.iter().any(|it| it == told));
     let idle = |(place, text): &(String, String)| {
         place == "radius" && text.contains("no connection asks these servers")
     };
