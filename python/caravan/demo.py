@@ -75,7 +75,7 @@ def main(
         url = f"http://{GATEWAY_ADDRESS}:{PUBLISHED_HTTP_PORT}/file"
         ends = transport_ends(keys, "aes128gcm16-modp2048")
         show(network, ends, url, expected, output / "transport.pcapng")
-        console.print("IKEv1, tunnel mode with an inner address: two more messages, for Mode Config")
+        console.print("IKEv1, tunnel mode: two more messages, for Mode Config")
         url = f"http://{SERVER_ADDRESS}/file"
         ends = tunnel_ends(keys, "aes128gcm16-modp2048")
         show(network, ends, url, expected, output / "tunnel.pcapng")
@@ -238,8 +238,8 @@ def show_roam(output: Path, keys: Keys) -> None:
                 gap = pinging.gap(network.move(place))
                 fetching.wait_for_more()
                 console.print(
-                    f"  to {place.name}: the first answer {gap.first_s * 1000:.0f} ms after the new "
-                    f"link is up, of a round trip of {ROUND_TRIP_S * 1000:.0f} ms"
+                    f"  to {place.name}: the first answer {gap.first_s * 1000:.0f} ms after the "
+                    f"new link is up; a round trip is {ROUND_TRIP_S * 1000:.0f} ms"
                 )
             pinging.stop()
     console.print("  the same tunnel, keys and TCP connection, and the same octets\n")

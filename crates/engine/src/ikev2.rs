@@ -36,6 +36,7 @@ pub mod session;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod traffic;
 mod unfinished;
 mod window;
 

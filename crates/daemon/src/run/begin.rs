@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use crypto::rand::Seed;
 use engine::node::{Command, Input, Node};
 use engine::plane::{InboundPlane, OutboundPlane};
 use tokio::signal::unix::Signal;
@@ -167,12 +168,7 @@ impl Process {
         options: RunOptions,
         loaded: Loaded,
         (tun, udp, raw, mobile): (Tun, UdpSockets, Option<RawSockets>, Opened),
-        (host, peers, (counts, upgraded), capture): (
-            Host,
-            PeerFile,
-            (CountFile, VersionFile),
-            Option<(CaptureFile, Keys)>,
-        ),
+        (host, peers, (counts, upgraded), capture): Kept,
         (control, asked): (ControlServer, mpsc::Receiver<Call>),
         confined: Confined,
     ) -> anyhow::Result<Self> {
@@ -181,12 +177,7 @@ impl Process {
         let mut entropy = Entropy;
         let seed = entropy.seed()?;
         let (tun, udp) = (Arc::new(tun), Arc::new(udp));
-        let mut outbound = OutboundPlane::new(seed.stream("outbound", 0), tun.offloads());
-        let mut inbound = InboundPlane::new(tun.offloads());
-        if !loaded.daemon.clamp_mss {
-            outbound.keep_mss();
-            inbound.keep_mss();
-        }
+        let (outbound, inbound) = planes_of(&loaded, &seed, &tun);
         let parts = Parts {
             outbound,
             inbound,
@@ -243,6 +234,24 @@ impl Process {
             lifts: false,
         })
     }
+}
+
+/// What has been read and opened before there are threads.
+type Kept = (
+    Host,
+    PeerFile,
+    (CountFile, VersionFile),
+    Option<(CaptureFile, Keys)>,
+);
+
+fn planes_of(loaded: &Loaded, seed: &Seed, tun: &Tun) -> (OutboundPlane, InboundPlane) {
+    let mut outbound = OutboundPlane::new(seed.stream("outbound", 0), tun.offloads());
+    let mut inbound = InboundPlane::new(tun.offloads());
+    if !loaded.daemon.clamp_mss {
+        outbound.keep_mss();
+        inbound.keep_mss();
+    }
+    (outbound, inbound)
 }
 
 /// What restricts the two processes, for `status`.

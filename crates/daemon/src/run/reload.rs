@@ -299,7 +299,7 @@ mod tests {
         let more = "[connections.road.children.more]\nlocal_ts = [\"10.30.0.0/24\"]\n";
         let text = guest(
             "road",
-            "unique = \"keep\"\nversion = 1",
+            "unique = \"keep\"\nversion = 2",
             "a new secret of it",
         );
         let text = text.replace("10.10.0.0/24", "10.11.0.0/24") + more;

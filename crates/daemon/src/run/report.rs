@@ -328,14 +328,6 @@ pub(super) fn log(event: &Event) {
         } => {
             info!(connection, reason = %cause, "IKE closed");
         }
-        Event::Upgraded {
-            connection, peer, ..
-        } => {
-            info!(
-                connection,
-                peer, "it uses IKEv2: IKEv1 is refused to it from now on"
-            );
-        }
         Event::SessionBegan { stay } => sessions::began(stay),
         Event::SessionEnded { stay, summary } => sessions::ended(stay, summary),
         Event::PathProven { connection, path } => {
@@ -360,7 +352,7 @@ fn log_server(address: SocketAddr, is_silent: bool) {
     }
 }
 
-/// Logs ends, refusals and moves.
+/// Logs ends and refusals.
 fn log_trouble(event: &Event) {
     match event {
         Event::ChildClosed {
@@ -395,6 +387,21 @@ fn log_trouble(event: &Event) {
                 connection,
                 "two devices share the {credential} of {peer}, at {before} and at {after}: each \
                  ends the tunnel of the other; give each its own"
+            );
+        }
+        event => log_change(event),
+    }
+}
+
+/// Logs moves and other changes.
+fn log_change(event: &Event) {
+    match event {
+        Event::Upgraded {
+            connection, peer, ..
+        } => {
+            info!(
+                connection,
+                peer, "it uses IKEv2: IKEv1 is refused to it from now on"
             );
         }
         Event::RadiusServer { address, is_silent } => log_server(*address, *is_silent),

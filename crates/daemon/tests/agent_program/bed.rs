@@ -224,9 +224,8 @@ impl Bed {
         let text = fs::read_to_string(self.folder.join("sheet.txt")).expect("a sheet");
         let lines: Vec<&str> = text.lines().filter(|line| line.contains("CTA1:")).collect();
         let cut = &lines[key][..lines[key].len() - 9];
-        let path = self.folder.join("cut.txt");
-        fs::write(&path, format!("{}\n{cut}\n", lines[0])).expect("written");
-        path
+        self.write("cut.txt", &format!("{}\n{cut}\n", lines[0]));
+        self.folder.join("cut.txt")
     }
 
     pub(crate) fn agent(&self, command: &str, words: &[&str]) -> Agent {

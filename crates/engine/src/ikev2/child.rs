@@ -23,13 +23,12 @@ use super::keys::{self, Nonces};
 use super::offers::{bad_value, not_in_udp, offer_of, other_method, refused};
 use super::parts::{Parts, notify};
 use super::proposal::{self, child_protocol, child_spi, wire_protocol};
-use super::selectors::{are_within, read, write};
+use super::selectors::{read, write};
 use super::tasks::{AskedChild, Awaited, ChildTask, Collision, Task, usable, without_pfs};
 use super::window::{At, Opened};
 use crate::counters::DropReason;
 use crate::ike::{AgreedChild, ChildOffer, Fact, Fault, Grant, NegotiatedChild};
-use crate::sa::{Mode, OriginalAddresses, Path, Protocol, Via};
-use crate::selector::TrafficSelector;
+use crate::sa::{Mode, Path, Protocol, Via};
 use crate::suite::EspSuite;
 use crate::time::Duration;
 
@@ -71,18 +70,6 @@ pub(super) fn is_in_udp(
         && path.via == Via::UdpWithMarker
         && (is_natted || prefers_udp)
         && may_be_udp
-}
-
-/// What an answer says of the traffic.
-fn granted_payloads(grant: &Grant<'_>) -> Vec<Payload> {
-    let mut payloads = vec![
-        Payload::TrafficSelectorsInitiator(write(&grant.remote)),
-        Payload::TrafficSelectorsResponder(write(&grant.local)),
-    ];
-    if grant.child.mode == Mode::Transport {
-        payloads.push(notify(NotifyType::UseTransportMode));
-    }
-    payloads
 }
 
 /// Our public value and the shared secret, where a child has PFS.
@@ -235,8 +222,7 @@ impl Established {
         };
         let chosen = proposal::choose(&suites, offered)
             .ok_or_else(|| proposal::nothing_in_common(&suites, offered))?;
-        let spi_out = child_spi(chosen.proposal)?;
-        let suite = chosen.suite;
+        let (suite, spi_out) = (chosen.suite, child_spi(chosen.proposal)?);
         let is_udp = self.udp_of(&suite, grant.child.layer, at.path)?;
         let method = suite.pfs.and_then(method_of);
         let is_other = |it: &Method| parts.exchange.is_none_or(|they| they.method != it.number());
@@ -263,10 +249,11 @@ impl Established {
         question.answer.push(Payload::SecurityAssociation(answer));
         if !is_first {
             question.answer.push(Payload::Nonce(ours.to_vec()));
-            let value = answered.map(|(payload, _)| payload);
-            question.answer.extend(value);
+            question.answer.extend(answered.map(|(value, _)| value));
         }
-        question.answer.extend(granted_payloads(grant));
+        question
+            .answer
+            .extend(self.granted_payloads(grant, at.path));
         let lowest = nonces.lowest();
         let negotiated = NegotiatedChild {
             suite,
@@ -331,21 +318,6 @@ impl Established {
         }
     }
 
-    /// Transport mode through a NAT: the addresses before translation are in the selectors (RFC
-    /// 7296 §2.23.1).
-    fn original(
-        &self,
-        mode: Mode,
-        (peer, own): (&[TrafficSelector], &[TrafficSelector]),
-    ) -> Option<OriginalAddresses> {
-        let is_translated = mode == Mode::Transport && self.nat.is_between();
-        let (peer, own) = (peer.first()?, own.first()?);
-        is_translated.then_some(OriginalAddresses {
-            peer: peer.first,
-            own: own.first,
-        })
-    }
-
     /// The answer to our request for a child.
     pub(super) fn on_child_answer(
         &mut self,
@@ -390,13 +362,10 @@ impl Established {
         let answer = parts.sa.ok_or_else(missing)?;
         let chosen = proposal::chosen(&task.suites, answer)?;
         let (suite, spi_out) = (chosen.suite, child_spi(chosen.proposal)?);
-        let local = read(parts.traffic_i.ok_or_else(missing)?);
-        let remote = read(parts.traffic_r.ok_or_else(missing)?);
-        if !are_within(&local, &task.local) || !are_within(&remote, &task.remote) {
-            return Err(Fault::Misbehaved(
-                "the peer answers with traffic selectors that we did not ask for".into(),
-            ));
-        }
+        let traffic = parts.traffic_i.zip(parts.traffic_r).ok_or_else(missing)?;
+        let answered = (read(traffic.0), read(traffic.1));
+        let original = self.original(task.mode, (&answered.1, &answered.0));
+        let (local, remote) = self.as_asked(task, answered)?;
         let mode = match parts.has(NotifyType::UseTransportMode) {
             true => Mode::Transport,
             false => Mode::Tunnel,
@@ -439,7 +408,7 @@ impl Established {
             spi_out,
             keys_in,
             keys_out,
-            original: self.original(mode, (&remote, &local)),
+            original,
             local,
             remote,
             lifetime_s: task.lifetime.as_secs(),

@@ -3,6 +3,8 @@
 //! Our selectors have one port or any. A range of ports, ICMP types and OPAQUE have no such form:
 //! as a responder we narrow them away, and as an initiator we never ask for them.
 
+use std::net::IpAddr;
+
 use wire::ikev2::{AddressSelector, TrafficSelector as Wire};
 
 use crate::selector::TrafficSelector;
@@ -62,6 +64,22 @@ pub(super) fn write(selectors: &[TrafficSelector]) -> Vec<Wire> {
     ranges.map(Wire::Addresses).collect()
 }
 
+/// The same hosts behind another address, for transport mode through a NAT (RFC 7296 §2.23.1).
+pub(super) fn at(address: IpAddr, selectors: &[TrafficSelector]) -> Vec<TrafficSelector> {
+    let moved = selectors.iter().map(|it| {
+        let is_host = it.first == it.last && it.first.is_ipv4() == address.is_ipv4();
+        match is_host {
+            true => TrafficSelector {
+                first: address,
+                last: address,
+                ..*it
+            },
+            false => *it,
+        }
+    });
+    moved.collect()
+}
+
 /// Whether every selector of an answer lies within one that was requested.
 pub(super) fn are_within(answer: &[TrafficSelector], requested: &[TrafficSelector]) -> bool {
     let is_within = |it: &TrafficSelector| requested.iter().any(|all| all.contains(it));
@@ -103,6 +121,21 @@ mod tests {
             ..with(80, 80)
         };
         assert_eq!(TrafficSelector::from_ikev2(&any), None);
+    }
+
+    #[test]
+    fn hosts_alone_get_another_address() {
+        let list = |texts: &[&str]| -> Vec<TrafficSelector> {
+            texts.iter().map(|it| it.parse().unwrap()).collect()
+        };
+        let all = list(&["10.0.0.2", "10.0.0.2[tcp/80]", "10.0.0.0/8", "2001:db8::1"]);
+        let wanted = list(&[
+            "192.0.2.7",
+            "192.0.2.7[tcp/80]",
+            "10.0.0.0/8",
+            "2001:db8::1",
+        ]);
+        assert_eq!(at([192, 0, 2, 7].into(), &all), wanted);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Peers that have used IKEv2 with a connection that takes either version. From then on IKEv1 is
 //! refused to them: who can drop a peer's messages of IKEv2 must not bring it back to IKEv1.
 //!
-//! What is remembered outlives the process ([`Event::Upgraded`], [`Command::Upgraded`]) until the
-//! user says otherwise ([`Command::Forget`]). A peer of a key that many share is not remembered: any
-//! holder could name it.
+//! What is remembered outlives the process ([`Event::Upgraded`], [`super::Command::Upgraded`])
+//! until the user says otherwise ([`super::Command::Forget`]). A peer of a key that many share is
+//! not remembered: any holder could name it.
 
 use std::collections::BTreeSet;
 
@@ -73,8 +73,8 @@ impl Node {
                 connection: Some(connection.name.clone()),
                 path,
                 reason: format!(
-                    "{peer} has used IKEv2 before, so IKEv1 is refused: if it has changed, `caravan \
-                     forget {} --peer {peer}` lets it in again",
+                    "{peer} has used IKEv2 before, so IKEv1 is refused: if it has changed, \
+                     `caravan forget {} --peer {peer}` lets it in again",
                     connection.name
                 ),
             });

@@ -696,10 +696,11 @@ fn a_connection_without_proposals_begins_with_curve25519_where_groups_can_be_cho
         let proposals = &loaded.engine.connections[0].proposals;
         proposals.iter().map(ToString::to_string).collect()
     };
-    assert_eq!(words(PSK), [curve, modp[0], modp[1]]);
-    let aggressive = PSK.replacen("legacy", "aggressive = true\nlegacy", 1);
+    let first = PSK.replacen("legacy", "version = 1\nlegacy", 1);
+    assert_eq!(words(&first), [curve, modp[0], modp[1]]);
+    let aggressive = first.replacen("legacy", "aggressive = true\nlegacy", 1);
     assert_eq!(words(&aggressive), [modp[0], modp[1], curve]);
-    let named = PSK.replacen("legacy", "proposals = [\"aes-sha256-modp3072\"]\nlegacy", 1);
+    let named = first.replacen("legacy", "proposals = [\"aes-sha256-modp3072\"]\nlegacy", 1);
     assert_eq!(words(&named), ["aes128-sha256-modp3072"]);
 }
 
@@ -709,6 +710,7 @@ fn two_keys_for_any_address_in_main_mode_are_a_warning_that_names_both() {
     let one = |name: &str, secret: &str, more: &str| {
         format!(
             "[connections.{name}]
+version = 1
 {more}
 local = {{ auth = \"psk\", id = \"sg.example\" }}
 remote = {{ auth = \"psk\", id = \"{name}.example\", secret = \"{secret} of the road\" }}

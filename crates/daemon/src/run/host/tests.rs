@@ -201,7 +201,7 @@ async fn blocks_that_the_host_refused_are_not_shown() {
     assert_eq!(host.blocking().len(), 1);
 }
 
-const ROAD: &str = "[connections.road]\nlegacy = true\naggressive = true\n\
+const ROAD: &str = "[connections.road]\nversion = 1\nlegacy = true\naggressive = true\n\
     local = { auth = \"psk\", id = \"sg.example\", secret = \"s\" }\n\
     remote = { auth = \"psk\", id = \"ms.example\" }\n\
     [connections.road.children.ports]\nmode = \"transport\"\n";

@@ -1,4 +1,5 @@
-//! Messages of a version that a connection does not speak, and clients that go back to an earlier one.
+//! Messages of a version that a connection does not speak, and clients that go back to an earlier
+//! one.
 
 use super::*;
 use crate::config::Version;

@@ -41,7 +41,7 @@ pub(super) fn config(says: &str, (own, peer): (&str, &str), child: &str) -> Conf
     };
     let says = says.replace(DNS, "");
     let text = format!(
-        "[connections.home]\nlegacy = true\naggressive = true\n{says}\
+        "[connections.home]\nversion = 1\nlegacy = true\naggressive = true\n{says}\
          local = {{ auth = \"psk\", secret = \"a secret of a test\", id = \"{own}\" }}\n\
          remote = {{ auth = \"psk\", id = \"{peer}\" }}\n\
          [connections.home.children.net]\n{child}\n{pool}"
