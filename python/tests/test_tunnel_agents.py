@@ -314,8 +314,8 @@ def test_a_guest_is_told_nothing_that_only_the_machine_s_owner_can_mend(bed: Bed
 
 @pytest.mark.root
 def test_a_lifetime_is_never_changed_silently(texts: Bed) -> None:
-    words = ("-c", f"{texts.folder}/target.toml", "add", "alice@home")
-    words += ("--network", PRIVATE_NETWORK, "--lifetime")
+    file = f"{texts.folder}/target.toml"
+    words = ("-c", file, "add", "alice@home", "--network", PRIVATE_NETWORK, "--lifetime")
     done = agent(texts.network.target, "member", *words, "25h")
     assert done.code == 2 and "from 1 minute to 24 hours" in done.stderr
     for wrong in ("30s", "48h"):

@@ -95,6 +95,6 @@ def test_a_file_that_means_ikev1_is_told_the_line_to_add(
         assert checked.code == 2
         assert said in checked.stdout + checked.stderr
         fixed = text.replace("aggressive", "version = 1\naggressive")
-        fixed = fixed.replace("proposals = [\"3des", "version = 1\nproposals = [\"3des")
+        fixed = fixed.replace('proposals = ["3des', 'version = 1\nproposals = ["3des')
         file.write_text(fixed)
         order(network.ms, "check", str(file)).check()

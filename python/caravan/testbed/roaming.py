@@ -174,9 +174,7 @@ class Pinging:
 
     def gap(self, moment: float, settle_s: float = 1.5) -> Gap:
         """The gap of a move at this moment."""
-        self.process.wait_for(
-            lambda: self._after(moment, settle_s), "an answer after the move", 20
-        )
+        self.process.wait_for(lambda: self._after(moment, settle_s), "an answer after the move", 20)
         answers = self.answers()
         first = min(at for at, _ in answers if at > moment + ROUND_TRIP_S / 2)
         around = [at for at, _ in answers if moment - 1 < at < moment + settle_s]

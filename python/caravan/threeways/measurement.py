@@ -109,8 +109,11 @@ def tunnel_ends(keys: Keys, esp_proposals: str) -> tuple[Connection, Connection]
 def ikev2_ends(keys: Keys) -> tuple[Connection, Connection]:
     """The same by today's means: IKEv2, with the suites that the program offers by itself."""
     gateway, station = tunnel_ends(keys, "")
-    change = {"version": 2, "proposals": "", "is_legacy": False}
-    return replace(gateway, **change), replace(station, **change)
+
+    def today(end: Connection) -> Connection:
+        return replace(end, version=2, proposals="", is_legacy=False)
+
+    return today(gateway), today(station)
 
 
 def _station_of(gateway: Connection, keys: Keys) -> Connection:
