@@ -150,7 +150,7 @@ def test_the_commands_that_are_named_show_what_a_capture_holds(
     if mode == "ikev2":
         auth = ike[ike.index("Exchange type: IKE_AUTH") :]
         # Both directions: what the station asks for, and what it gets.
-        for said in ("Attribute Type: (1) INTERNAL_IP4_ADDRESS", "Payload: Traffic Selector"):
+        for said in (": INTERNAL_IP4_ADDRESS", "Payload: Traffic Selector"):
             assert auth.count(said) >= 2
         return
     # Quick mode is fully encrypted: its proposal is visible only with the key.

@@ -39,6 +39,11 @@ pub struct TokenArgs {
 }
 
 impl TokenArgs {
+    /// Whether a token is named.
+    pub fn names_any(&self) -> bool {
+        self.module.is_some()
+    }
+
     /// Logs in; none without a module.
     pub fn open(&self) -> anyhow::Result<Option<Token>> {
         let (Some(module), Some(label)) = (&self.module, &self.token) else {

@@ -68,6 +68,11 @@ pub(super) fn run(args: &AuditArgs) -> anyhow::Result<String> {
         Err(Broken::Changed { line: 1 }) => {
             bail!("{name} is no log of an agent, or its first line was changed or taken away")
         }
+        // The chain holds up to there.
+        Err(Broken::NotSigned { line }) => bail!(
+            "{name}: line {line} is not a signature of the agent that --by names over the lines \
+             before it: that is another agent's fingerprint, or somebody has made this log anew"
+        ),
         judged => judged.with_context(|| format!("{name} was changed"))?,
     };
     demand_signature(args, whole)?;

@@ -32,7 +32,7 @@ pub(super) fn read(path: Option<&Path>, number: usize) -> anyhow::Result<(Head, 
                  SHEET | caravan ... --sheet /dev/stdin",
             )?;
             let octets = whole(file).with_context(context)?;
-            find(&octets[..], number, |_| {}).with_context(|| path.display().to_string())
+            find(&octets[..], number, |_| false).with_context(|| path.display().to_string())
         }
         None => {
             let input = std::io::stdin().lock();
@@ -45,6 +45,7 @@ pub(super) fn read(path: Option<&Path>, number: usize) -> anyhow::Result<(Head, 
                 if is_typed {
                     console::complain(format!("{fault}; once more"));
                 }
+                is_typed
             })
         }
     }
@@ -61,11 +62,12 @@ fn whole(file: impl Read) -> io::Result<Zeroizing<Vec<u8>>> {
     }
 }
 
-/// Looks for lines of a sheet; other lines are for people.
+/// Looks for lines of a sheet; other lines are for people. `wrong` hears what is wrong with a line,
+/// and says whether it comes once more.
 fn find(
     mut lines: impl BufRead,
     number: usize,
-    wrong: impl Fn(&SheetFault),
+    wrong: impl Fn(&SheetFault) -> bool,
 ) -> anyhow::Result<(Head, Key)> {
     let (mut head, mut key, mut count) = (None, None, 0);
     let mut fault = None;
@@ -89,7 +91,12 @@ fn find(
                 }
             }
             (Err(SheetFault::OtherKind), Err(is)) | (Err(is), _) => {
-                wrong(&is);
+                // In a file each line has its number, whether it can be read or not: the next
+                // one is another key.
+                count += usize::from(head.is_some() && !wrong(&is));
+                if count == number && key.is_none() {
+                    return Err(is).with_context(|| format!("key {number}"));
+                }
                 fault = Some(is);
             }
         }
@@ -143,11 +150,11 @@ mod tests {
     #[test]
     fn a_key_is_found_by_its_number_between_lines_for_people() {
         for number in [1, 2] {
-            let (head, key) = find(sheet().as_bytes(), number, |_| {}).unwrap();
+            let (head, key) = find(sheet().as_bytes(), number, |_| false).unwrap();
             assert_eq!(head.addresses.len(), 1);
             assert_eq!(key.handle.0, [number as u8 + 3; 16]);
         }
-        let said = find(sheet().as_bytes(), 3, |_| {})
+        let said = find(sheet().as_bytes(), 3, |_| false)
             .err()
             .unwrap()
             .to_string();
@@ -175,15 +182,30 @@ mod tests {
     }
 
     #[test]
+    fn a_damaged_line_keeps_its_number() {
+        let whole = sheet();
+        let lines: Vec<&str> = whole.lines().filter(|line| line.contains(START)).collect();
+        let damaged = lines[1].replacen(START, "CTA1:22", 1);
+        let text = whole.replace(lines[1], &damaged);
+        let said = find(text.as_bytes(), 1, |_| false).err().unwrap();
+        assert!(format!("{said:#}").starts_with("key 1: "), "{said:#}");
+        let (_, key) = find(text.as_bytes(), 2, |_| false).unwrap();
+        assert_eq!(key.handle.0, [5; 16]);
+        // A line that is typed once more is the same one.
+        let (_, key) = find(text.as_bytes(), 1, |_| true).unwrap();
+        assert_eq!(key.handle.0, [5; 16]);
+    }
+
+    #[test]
     fn lines_that_are_typed_in_lower_case_with_spaces_are_found() {
         let text = sheet().to_lowercase().replace("cta1:", "cta1: ");
         for number in [1, 2] {
-            let (head, key) = find(text.as_bytes(), number, |_| {}).unwrap();
+            let (head, key) = find(text.as_bytes(), number, |_| false).unwrap();
             assert_eq!(head.addresses.len(), 1);
             assert_eq!(key.handle.0, [number as u8 + 3; 16]);
         }
         let mixed = "ünïcode\nCtA: no\n".to_owned() + &text.replace("cta1:", "CtA1:");
-        assert!(find(mixed.as_bytes(), 2, |_| {}).is_ok());
+        assert!(find(mixed.as_bytes(), 2, |_| false).is_ok());
     }
 
     #[test]
@@ -207,8 +229,8 @@ mod tests {
     fn a_half_written_key_is_a_typing_error() {
         let text = sheet();
         let cut = text.len() - 20;
-        let said = find(&text.as_bytes()[..cut], 2, |_| {}).err().unwrap();
-        assert!(said.to_string().contains("typing error"), "{said}");
-        assert!(find(&b"Keys\n"[..], 1, |_| {}).is_err());
+        let said = find(&text.as_bytes()[..cut], 2, |_| false).err().unwrap();
+        assert!(format!("{said:#}").contains("typing error"), "{said:#}");
+        assert!(find(&b"Keys\n"[..], 1, |_| false).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use crypto::ed25519::{Signature, SigningKey};
 use engine::agent::Handle;
 use engine::agent::sheet::Key;
@@ -57,6 +57,12 @@ impl Signer {
     /// The holder of a key of the sheet. It may wait for a person who types a PIN.
     pub(super) async fn of(key: Key, token: &TokenArgs) -> anyhow::Result<Self> {
         if let Some(signing) = key.signing() {
+            if token.names_any() {
+                bail!(
+                    "the sheet has the secret of this key, so no token has it: leave --module, \
+                     --token and --pin-file out"
+                );
+            }
             return Ok(Self::Here(Box::new(signing)));
         }
         let mut helper = TokenHelper::open(token).await?.context(
