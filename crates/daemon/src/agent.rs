@@ -60,7 +60,8 @@ pub enum Command {
         input. The tunnel ends at ^C, at logout, when the token is removed, and after --lifetime.\n\
         \n\
         Exit status: 0 the tunnel was up, and you or its time have ended it; 1 there was no\n\
-        tunnel, or it has ended before its time; 2 the command line or a file is wrong.\n\
+        tunnel, or it has ended before its time; 2 the command line or the file of -c\n\
+        is wrong.\n\
         docs/agents.md shows how.")]
     Client(Box<client::ClientArgs>),
     /// Run Host's agent, which keeps the one-time keys, in the foreground

@@ -167,6 +167,12 @@ fn what_the_start_refuses_check_refuses_too() {
     bed.set_mode("target", 0o700);
     bed.write("target.log", "no log\n");
     refused("is no log of this agent");
+    bed.write("target.log", "");
+    bed.write(
+        "target.db",
+        "no database, but a file of some other program\n",
+    );
+    refused("no database of tunnel agents");
 }
 
 fn refused_by(ended: &Ended, words: &str) {

@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use engine::agent::TunnelId;
 use engine::agent::description::Description;
@@ -19,6 +20,9 @@ use crate::control::client::{ask, find};
 use crate::control::{ControlError, Reply, Request};
 use crate::status::{ConnectionState, ConnectionStatus};
 
+/// How long its answer serves.
+const KNOWN_FOR: Duration = Duration::from_millis(100);
+
 /// A running gateway.
 pub struct Gateway {
     /// Where it has its control sockets.
@@ -29,6 +33,8 @@ pub struct Gateway {
     folder: PathBuf,
     /// Tunnels that were said to be up.
     seen: BTreeSet<TunnelId>,
+    /// Its connections, and when it told them. A look at many tunnels asks once.
+    known: Option<(Instant, Vec<ConnectionStatus>)>,
 }
 
 impl Gateway {
@@ -39,6 +45,7 @@ impl Gateway {
             connection,
             folder,
             seen: BTreeSet::new(),
+            known: None,
         }
     }
 
@@ -65,6 +72,7 @@ impl Gateway {
     }
 
     pub(super) async fn build(&mut self, description: &Description) -> Result<(), BackendError> {
+        self.known = None;
         let folder = self.folder.to_string_lossy();
         let texts = write_in(Kind::Caravan, description, &folder)?;
         let name = description.name();
@@ -85,6 +93,7 @@ impl Gateway {
         // A prefix: the name has 32 digits, so no other tunnel's begins with it.
         orders::remove_files(&self.folder, &name_of(tunnel))?;
         self.seen.remove(&tunnel);
+        self.known = None;
         match self.find(tunnel).await {
             // It reads the folder when it starts.
             Err(BackendError::Control(ControlError::NotRunning { .. })) => Ok(()),
@@ -95,7 +104,13 @@ impl Gateway {
     }
 
     pub(super) async fn state(&mut self, tunnel: TunnelId) -> Result<State, BackendError> {
-        let Some(found) = self.find(tunnel).await? else {
+        let is_fresh = |(at, _): &(Instant, _)| at.elapsed() < KNOWN_FOR;
+        if !self.known.as_ref().is_some_and(is_fresh) {
+            self.known = Some((Instant::now(), self.connections().await?));
+        }
+        let name = name_of(tunnel);
+        let mut all = self.known.iter().flat_map(|(_, all)| all);
+        let Some(found) = all.find(|one| one.name == name).cloned() else {
             return Ok(State::Absent);
         };
         let has_come = found.last_peer.is_some();
@@ -117,11 +132,13 @@ impl Gateway {
 
     async fn find(&self, tunnel: TunnelId) -> Result<Option<ConnectionStatus>, BackendError> {
         let name = name_of(tunnel);
+        let all = self.connections().await?;
+        Ok(all.into_iter().find(|one| one.name == name))
+    }
+
+    async fn connections(&self) -> Result<Vec<ConnectionStatus>, BackendError> {
         match self.ask(Request::Status).await? {
-            Reply::Status { report } => {
-                let mut all = report.connections.into_iter();
-                Ok(all.find(|one| one.name == name))
-            }
+            Reply::Status { report } => Ok(report.connections),
             reply => Err(unexpected("its status", reply)),
         }
     }

@@ -62,12 +62,20 @@ pub(super) enum Missing {
     Refused,
 }
 
-/// Whether a database may be in this folder, if that is there.
+/// What every database of SQLite begins with; a new one is empty.
+const MAGIC: &[u8] = b"SQLite format 3\0";
+
+/// Whether a database may be there: in this folder, if that is there, and no other kind of file.
 pub(super) fn check(path: &Path) -> Result<(), StoreError> {
     let (folder, _) = parts(path)?;
-    match folder.exists() {
-        true => trusted(folder, path).map(drop),
-        false => Ok(()),
+    if !folder.exists() {
+        return Ok(());
+    }
+    trusted(folder, path)?;
+    let begins = files::beginning(path, MAGIC.len()).map_err(of_path(path))?;
+    match begins.is_none_or(|found| found.is_empty() || found == MAGIC) {
+        true => Ok(()),
+        false => Err(StoreError::Foreign(path.to_owned())),
     }
 }
 
