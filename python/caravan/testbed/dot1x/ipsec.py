@@ -152,6 +152,7 @@ def _rules(host: Host, change: str, rules: Sequence[str]) -> None:
 
 def _phase_1(proposals: Sequence[str]) -> dict[str, Any]:
     return {
+        "version": 1,
         "aggressive": False,
         "legacy": True,
         # ESP as IP protocol 50: there is no NAT.
