@@ -227,7 +227,6 @@ pub fn config() -> Config {
             last: [10, 99, 0, 6].into(),
             dns: vec![[10, 10, 0, 53].into()],
         }],
-        radius: None,
         limits: LIMITS,
         radius: None,
     }
