@@ -69,7 +69,7 @@ def main(
     with RemoteAccess(RemoteAccessConfig(link=link), output / "logs") as network:
         serve_files(network.server, output / "www", SERVER_ADDRESS)
         capture = output / "ikev2.pcapng"
-        console.print("IKEv2, tunnel mode with an inner address: four messages")
+        console.print("IKEv2 with ML-KEM, tunnel mode with an inner address: six messages")
         show(network, ikev2_ends(keys), f"http://{SERVER_ADDRESS}/file", expected, capture)
         console.print("IKEv1 (deprecated, RFC 9395), transport mode, as in the paper: six messages")
         url = f"http://{GATEWAY_ADDRESS}:{PUBLISHED_HTTP_PORT}/file"

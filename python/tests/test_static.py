@@ -32,6 +32,7 @@ READY_S = 20.0
 FILE_BYTES = 1_000_000
 NAMED = """
 [connections.home]
+version = 1
 legacy = true
 aggressive = true
 remote_addrs = ["sg.example"]
