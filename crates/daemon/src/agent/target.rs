@@ -117,6 +117,7 @@ pub(super) async fn run(config: TargetConfig, folder: &Path, place: Place) -> an
         own,
         pool,
         is_ending: false,
+        is_warned: false,
     };
     info!("Target {fingerprint} serves {}", config.listen);
     let heard = (&mut answered, &mut reported);
@@ -340,6 +341,8 @@ struct Serving {
     own: OwnEnd,
     pool: Option<Pool>,
     is_ending: bool,
+    /// It was said that a certificate is not in force.
+    is_warned: bool,
 }
 
 /// What the workers say.
@@ -487,14 +490,18 @@ impl Serving {
     }
 
     /// Whether Client would take our certificate and its own.
-    fn is_in_force(&self) -> bool {
+    fn is_in_force(&mut self) -> bool {
         let checked = self
             .workers
             .guests
             .check_in_force(&self.own.chain, calendar());
-        checked
-            .inspect_err(|fault| warn!("{fault}: no new tunnel begins until that is mended"))
-            .is_ok()
+        if let Err(fault) = &checked
+            && !self.is_warned
+        {
+            warn!("{fault}: no new tunnel begins until that is mended");
+        }
+        self.is_warned = checked.is_err();
+        checked.is_ok()
     }
 
     fn describe(&mut self, build: &Build) -> anyhow::Result<Description> {

@@ -30,7 +30,8 @@ pub(in crate::agent) fn check_folder(folder: &Path) -> Result<(), BackendError> 
     let found = opened.metadata().map_err(told("cannot open the folder"))?;
     let is_ours = found.uid() == 0 || found.uid() == Uid::effective().as_raw();
     if !is_ours || found.mode() & WRITABLE_BY_OTHERS != 0 {
-        let text = "make it its user's own, mode 0700";
+        let text = "make it its user's own, mode 0700, or name another folder (--runtime-dir, or \
+                    folder in [back_end])";
         let fault = io::Error::new(ErrorKind::PermissionDenied, text);
         return Err(told("other users can write into")(fault));
     }
