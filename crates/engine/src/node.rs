@@ -327,7 +327,7 @@ impl Node {
                     .into_iter()
                     .for_each(|child| self.rekey_child(child, now));
             }
-            Command::Upgraded(marks) => self.upgraded.add(&marks),
+            Command::Upgraded(marks) => drop(self.upgraded.add(&marks)),
             Command::Forget(marks) => self.upgraded.forget(&marks),
             Command::Stop => self.stop(now),
         }

@@ -86,6 +86,18 @@ impl Established {
             Ok(parts) => self.follow_up(index, &parts, at),
             Err(_) => Err(notify(NotifyType::InvalidSyntax)),
         };
+        self.on_step(index, went, opened, at)
+    }
+
+    /// Answers a message of the peer for a new IKE SA: with one more key exchange to come, as the
+    /// last one, or with what is wrong.
+    pub(super) fn on_step(
+        &mut self,
+        index: usize,
+        went: Result<(Unfinished, Vec<Payload>), Payload>,
+        opened: &Opened,
+        at: &mut At<'_>,
+    ) -> Vec<Fact> {
         match went {
             Ok((made, mut answer)) if made.next_method().is_some() => {
                 self.keep_unfinished(index, made, &mut answer, at);

@@ -120,18 +120,7 @@ impl Established {
             Ok(parts) => self.renew_for_peer(index, &parts, at),
             Err(_) => Err(notify(NotifyType::InvalidSyntax)),
         };
-        match made {
-            Ok((made, mut answer)) if made.next_method().is_some() => {
-                self.keep_unfinished(index, made, &mut answer, at);
-                self.sas[index].answer(opened, &answer, at);
-                vec![Fact::Heard]
-            }
-            Ok((made, answer)) => self.renewed_by_peer(index, &made, opened, &answer, at),
-            Err(notice) => {
-                self.sas[index].answer(opened, &[notice], at);
-                vec![Fact::Heard]
-            }
-        }
+        self.on_step(index, made, opened, at)
     }
 
     /// Answers the peer's last message for a new IKE SA, which stands from now on.

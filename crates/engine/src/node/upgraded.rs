@@ -23,12 +23,11 @@ pub const UPGRADED_MAX: usize = 1 << 17;
 pub(super) struct Upgraded(BTreeSet<Mark>);
 
 impl Upgraded {
-    pub(super) fn add(&mut self, marks: &[Mark]) {
-        for mark in marks {
-            if self.0.len() < UPGRADED_MAX {
-                self.0.insert(*mark);
-            }
-        }
+    /// Returns whether there was room for all of them.
+    pub(super) fn add(&mut self, marks: &[Mark]) -> bool {
+        let room = UPGRADED_MAX.saturating_sub(self.0.len());
+        self.0.extend(marks.iter().take(room));
+        marks.len() <= room
     }
 
     pub(super) fn forget(&mut self, marks: &[Mark]) {
@@ -84,11 +83,35 @@ impl Node {
     }
 
     fn remember_upgraded(&mut self, connection: &Connection, peer: &Peer, mark: Mark) {
-        self.upgraded.add(&[mark]);
+        // Whoever keeps them has the same limit.
+        if !self.upgraded.add(&[mark]) {
+            return;
+        }
         self.outputs.tell(Event::Upgraded {
             connection: connection.name.clone(),
             peer: peer.to_string(),
             mark,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_room_is_not_kept() {
+        let mark = |number: usize| {
+            let mut octets = [0; 32];
+            octets[..8].copy_from_slice(&number.to_be_bytes());
+            Mark(octets)
+        };
+        let mut upgraded = Upgraded::default();
+        let most: Vec<Mark> = (1..UPGRADED_MAX).map(mark).collect();
+        assert!(upgraded.add(&most));
+        assert!(upgraded.add(&[mark(UPGRADED_MAX)]));
+        assert!(!upgraded.add(&[mark(0)]));
+        upgraded.forget(&[mark(1)]);
+        assert!(upgraded.add(&[mark(0)]));
     }
 }
