@@ -20,26 +20,13 @@ fn setup(station: Proof) -> Setup {
     }
 }
 
-fn names(world: &World, who: Who) -> Vec<&str> {
-    let end = match who {
-        Who::Station => &world.station,
-        Who::Gateway => &world.gateway,
-    };
-    end.arrows.iter().map(String::as_str).collect()
-}
-
-fn fault(world: &mut World, who: Who) -> String {
-    let fault = world.end(who).fault.take();
-    fault.expect("a fault").to_string()
-}
-
 #[test]
 fn a_password_proves_the_station_and_names_it() {
     let mut world = setup(RIGHT).world();
     world.run();
     world.assert_agreed(1);
     assert_eq!(
-        names(&world, Who::Station)[1..],
+        world.names(Who::Station)[1..],
         [
             "auth 1: IDi CERTREQ IDr N(INITIAL_CONTACT) SA TSi TSr",
             "auth 1: EAP",
@@ -50,7 +37,7 @@ fn a_password_proves_the_station_and_names_it() {
         ]
     );
     assert_eq!(
-        names(&world, Who::Gateway)[1..],
+        world.names(Who::Gateway)[1..],
         [
             "auth 2: IDr CERT CERT AUTH EAP in 2",
             "auth 2: EAP",
@@ -84,7 +71,7 @@ fn a_certificate_in_tls_proves_the_station_too() {
     // It ends with its certificate, and by a list that names it.
     assert!(session.identity().unwrap().has_certificate());
     assert!(session.certificate().is_some());
-    let last = names(&world, Who::Station).pop().unwrap().to_owned();
+    let last = world.names(Who::Station).pop().unwrap().to_owned();
     assert_eq!(last, "auth 1: AUTH");
 }
 
@@ -101,9 +88,9 @@ fn a_certificate_of_another_authority_is_refused_in_tls() {
     world.gateway.connection = connection;
     world.run();
     world.assert_over();
-    let why = fault(&mut world, Who::Gateway);
+    let why = world.fault(Who::Gateway);
     assert!(why.starts_with("TLS: "), "{why}");
-    let why = fault(&mut world, Who::Station);
+    let why = world.fault(Who::Station);
     assert!(why.starts_with("TLS: ") || why.contains("EAP-TLS"), "{why}");
 }
 
@@ -117,7 +104,7 @@ fn who_may_come_is_said_by_the_name_that_is_proven() {
         world.gateway.connection = connection;
         world.run();
         world.assert_over();
-        let why = fault(&mut world, Who::Gateway);
+        let why = world.fault(Who::Gateway);
         let told = format!("the peer identifies itself as {name}; we accept bob");
         assert_eq!(why, told);
     }
@@ -132,7 +119,7 @@ fn a_station_that_does_not_say_whom_it_wants_is_served() {
     .world();
     world.run();
     world.assert_agreed(1);
-    assert!(!names(&world, Who::Station)[1].contains("IDr"));
+    assert!(!world.names(Who::Station)[1].contains("IDr"));
 }
 
 #[test]
@@ -145,7 +132,7 @@ fn what_the_first_request_wishes_is_granted_by_the_last_answer() {
     .world();
     world.run();
     world.assert_agreed(1);
-    let last = names(&world, Who::Gateway).pop().unwrap().to_owned();
+    let last = world.names(Who::Gateway).pop().unwrap().to_owned();
     assert_eq!(last, "auth 2: AUTH CP SA TSi TSr");
     let pair = &world.station.pairs[0].negotiated;
     assert_eq!(pair.local, [selector("10.9.0.7")]);
@@ -188,11 +175,11 @@ fn a_wrong_password_and_an_unknown_user_look_the_same_to_a_stranger() {
     wrong.run();
     wrong.assert_over();
     assert_eq!(
-        fault(&mut wrong, Who::Gateway),
+        wrong.fault(Who::Gateway),
         "the password of user \"alice\" is wrong"
     );
     let told = "the gateway refuses the user's name or password";
-    assert_eq!(fault(&mut wrong, Who::Station), told);
+    assert_eq!(wrong.fault(Who::Station), told);
 
     let mut unknown = setup(RIGHT).world();
     let mut connection = setup(RIGHT).world().gateway.connection;
@@ -205,11 +192,8 @@ fn a_wrong_password_and_an_unknown_user_look_the_same_to_a_stranger() {
     unknown.gateway.connection = connection;
     unknown.run();
     unknown.assert_over();
-    assert_eq!(
-        fault(&mut unknown, Who::Gateway),
-        "there is no user \"alice\""
-    );
-    assert_eq!(fault(&mut unknown, Who::Station), told);
+    assert_eq!(unknown.fault(Who::Gateway), "there is no user \"alice\"");
+    assert_eq!(unknown.fault(Who::Station), told);
     let sizes = |world: &World| {
         let to_station = world.history.iter().filter(|(to, _)| *to == Who::Station);
         to_station
@@ -229,7 +213,7 @@ fn a_gateway_without_the_right_certificate_learns_nothing_of_the_user() {
     let mut world = by_key.world();
     world.run();
     world.assert_over();
-    let why = fault(&mut world, Who::Gateway);
+    let why = world.fault(Who::Gateway);
     assert!(
         why.contains("without a certificate examines nobody"),
         "{why}"
@@ -242,7 +226,7 @@ fn a_gateway_without_the_right_certificate_learns_nothing_of_the_user() {
     let why = LoggingIn::begin(login, gateway, &[], JANUARY_2027).err();
     let why = why.expect("a fault").to_string();
     assert!(why.contains("not proven itself by a certificate"), "{why}");
-    assert!(!names(&world, Who::Station).contains(&"auth 1: EAP"));
+    assert!(!world.names(Who::Station).contains(&"auth 1: EAP"));
 
     // The gateway has a certificate of an authority that the station does not trust.
     let mut world = setup(RIGHT).world();
@@ -252,13 +236,13 @@ fn a_gateway_without_the_right_certificate_learns_nothing_of_the_user() {
     world = world.begun_by(connection);
     world.run();
     world.assert_over();
-    assert!(!names(&world, Who::Station).contains(&"auth 1: EAP"));
+    assert!(!world.names(Who::Station).contains(&"auth 1: EAP"));
     // It is told, and keeps nothing.
     assert_eq!(
-        names(&world, Who::Station).last(),
+        world.names(Who::Station).last(),
         Some(&"informational 1: N(AUTHENTICATION_FAILED)")
     );
-    let why = fault(&mut world, Who::Gateway);
+    let why = world.fault(Who::Gateway);
     assert!(why.contains("does not accept us"), "{why}");
 }
 
@@ -275,10 +259,10 @@ fn who_does_not_have_the_key_of_eap_is_refused_after_its_success() {
     }
     world.run();
     world.assert_over();
-    let why = fault(&mut world, Who::Gateway);
+    let why = world.fault(Who::Gateway);
     assert!(why.contains("does not have the key of EAP"), "{why}");
     assert_eq!(
-        fault(&mut world, Who::Station),
+        world.fault(Who::Station),
         "the peer refused with AUTHENTICATION_FAILED"
     );
 }
@@ -301,7 +285,7 @@ fn a_station_with_a_certificate_is_not_a_user() {
     world.gateway.connection = setup(RIGHT).world().gateway.connection;
     world.run();
     world.assert_over();
-    let why = fault(&mut world, Who::Gateway);
+    let why = world.fault(Who::Gateway);
     assert!(
         why.contains("which its connection does not accept"),
         "{why}"
@@ -311,7 +295,7 @@ fn a_station_with_a_certificate_is_not_a_user() {
 #[test]
 fn an_examination_ends_with_the_half_open_session() {
     let mut world = setup(RIGHT).world();
-    while !names(&world, Who::Station).contains(&"auth 1: EAP") {
+    while !world.names(Who::Station).contains(&"auth 1: EAP") {
         assert!(world.deliver(Who::Gateway) || world.deliver(Who::Station));
     }
     let _ = world.hold(Who::Gateway);
@@ -320,7 +304,7 @@ fn an_examination_ends_with_the_half_open_session() {
     world.pass(31);
     assert!(world.gateway.session.is_none());
     assert_eq!(
-        fault(&mut world, Who::Gateway),
+        world.fault(Who::Gateway),
         "message dropped: incomplete-message"
     );
 }

@@ -41,19 +41,6 @@ fn alone(connection: &mut Connection) {
     connection.is_eap_only = true;
 }
 
-fn names(world: &World, who: Who) -> Vec<&str> {
-    let end = match who {
-        Who::Station => &world.station,
-        Who::Gateway => &world.gateway,
-    };
-    end.arrows.iter().map(String::as_str).collect()
-}
-
-fn fault(world: &mut World, who: Who) -> String {
-    let fault = world.end(who).fault.take();
-    fault.expect("a fault").to_string()
-}
-
 // IDi, CERTREQ, IDr, N(EAP_ONLY_AUTHENTICATION), SA, TSi, TSr -->
 //                                                             <-- IDr, EAP
 // EAP -->                                                     <-- EAP (several times)
@@ -63,10 +50,10 @@ fn certificates_within_tls_prove_both_ends() {
     let mut world = world(Proof::Tls, alone);
     world.run();
     world.assert_agreed(1);
-    let first = names(&world, Who::Station)[1].to_owned();
+    let first = world.names(Who::Station)[1].to_owned();
     assert!(first.contains("N(EAP_ONLY_AUTHENTICATION)"), "{first}");
-    assert_eq!(names(&world, Who::Gateway)[1], "auth 2: IDr EAP");
-    let last = names(&world, Who::Gateway).pop().unwrap().to_owned();
+    assert_eq!(world.names(Who::Gateway)[1], "auth 2: IDr EAP");
+    let last = world.names(Who::Gateway).pop().unwrap().to_owned();
     assert_eq!(last, "auth 2: AUTH SA TSi TSr");
     for (who, name) in [
         (Who::Station, "gateway.example"),
@@ -85,7 +72,7 @@ fn a_gateway_that_does_not_offer_it_proves_itself_first() {
     world.change(Who::Gateway, |it| it.is_eap_only = false);
     world.run();
     world.assert_agreed(1);
-    let first = names(&world, Who::Gateway)[1];
+    let first = world.names(Who::Gateway)[1];
     assert!(first.contains("IDr CERT CERT AUTH EAP"), "{first}");
 }
 
@@ -94,9 +81,9 @@ fn a_station_that_does_not_ask_for_it_gets_the_usual_proof() {
     let mut world = world(Proof::Tls, |_| {});
     world.run();
     world.assert_agreed(1);
-    let first = names(&world, Who::Station)[1].to_owned();
+    let first = world.names(Who::Station)[1].to_owned();
     assert!(!first.contains("EAP_ONLY"), "{first}");
-    let first = names(&world, Who::Gateway)[1];
+    let first = world.names(Who::Gateway)[1];
     assert!(first.contains("IDr CERT CERT AUTH EAP"), "{first}");
 }
 
@@ -107,8 +94,8 @@ fn a_password_is_never_proven_to_a_gateway_that_has_not_proven_itself() {
     let mut world = world(Proof::Password(PASSWORD), alone);
     world.run();
     world.assert_over();
-    assert!(!names(&world, Who::Station).contains(&"auth 1: EAP"));
-    let why = fault(&mut world, Who::Station);
+    assert!(!world.names(Who::Station).contains(&"auth 1: EAP"));
+    let why = world.fault(Who::Station);
     assert!(
         why.contains("does not prove itself before it asks"),
         "{why}"
@@ -120,15 +107,15 @@ fn a_station_that_has_not_asked_for_it_takes_no_gateway_without_a_proof() {
     for proof in [Proof::Tls, Proof::Password(PASSWORD)] {
         let mut world = world(proof, alone);
         // It has asked for nothing, and a hostile gateway omits its proof all the same.
-        while names(&world, Who::Gateway).len() < 2 {
+        while world.names(Who::Gateway).len() < 2 {
             assert!(world.deliver(Who::Gateway) || world.deliver(Who::Station));
         }
         let session = world.station.session.as_mut().unwrap();
         session.reconfigure(setup(proof).world().station.connection);
         world.run();
         world.assert_over();
-        assert!(!names(&world, Who::Station).contains(&"auth 1: EAP"));
-        let why = fault(&mut world, Who::Station);
+        assert!(!world.names(Who::Station).contains(&"auth 1: EAP"));
+        let why = world.fault(Who::Station);
         assert!(why.contains("does not prove itself"), "{why}");
     }
 }
@@ -142,7 +129,7 @@ fn a_gateway_that_takes_passwords_proves_itself_first() {
     });
     world.run();
     world.assert_agreed(1);
-    let first = names(&world, Who::Gateway)[1];
+    let first = world.names(Who::Gateway)[1];
     assert!(first.contains("IDr CERT CERT AUTH EAP"), "{first}");
 }
 
@@ -157,7 +144,7 @@ fn the_certificate_within_tls_must_name_who_the_gateway_says_that_it_is() {
     });
     world.run();
     world.assert_over();
-    let why = fault(&mut world, Who::Station);
+    let why = world.fault(Who::Station);
     assert!(why.contains("another.example"), "{why}");
     assert!(why.contains("does not name"), "{why}");
 }
@@ -170,8 +157,8 @@ fn a_gateway_that_is_not_the_wanted_one_learns_nothing() {
     });
     world.run();
     world.assert_over();
-    assert!(!names(&world, Who::Station).contains(&"auth 1: EAP"));
-    let why = fault(&mut world, Who::Station);
+    assert!(!world.names(Who::Station).contains(&"auth 1: EAP"));
+    let why = world.fault(Who::Station);
     assert!(why.contains("we accept other.example"), "{why}");
 }
 
@@ -183,6 +170,6 @@ fn a_gateway_of_another_authority_is_refused_within_tls() {
     });
     world.run();
     world.assert_over();
-    let why = fault(&mut world, Who::Station);
+    let why = world.fault(Who::Station);
     assert!(why.starts_with("TLS: "), "{why}");
 }

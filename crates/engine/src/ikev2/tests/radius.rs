@@ -112,11 +112,6 @@ fn world(station: Proof) -> World {
 
 const RIGHT: Proof = Proof::Password(PASSWORD);
 
-fn fault(world: &mut World, who: Who) -> String {
-    let fault = world.end(who).fault.take();
-    fault.expect("a fault").to_string()
-}
-
 fn identity(world: &World) -> String {
     let session = world.gateway.session.as_ref().unwrap();
     session.identity().unwrap().to_string()
@@ -164,7 +159,7 @@ fn who_may_come_is_said_by_that_name() {
             true => world.assert_agreed(1),
             false => {
                 world.assert_over();
-                let why = fault(&mut world, Who::Gateway);
+                let why = world.fault(Who::Gateway);
                 assert!(why.contains("identifies itself as bob"), "{why}");
             }
         }
@@ -178,7 +173,7 @@ fn a_method_without_a_key_is_refused() {
     radius.has_key = false;
     radius.serve(&mut world);
     world.assert_over();
-    let why = fault(&mut world, Who::Gateway);
+    let why = world.fault(Who::Gateway);
     assert!(why.contains("\"alice\" by a method without a key"), "{why}");
 }
 
@@ -199,7 +194,7 @@ fn a_key_that_is_not_the_stations_ends_the_exchange() {
         world.examined(verdict);
     }
     world.assert_over();
-    let why = fault(&mut world, Who::Gateway);
+    let why = world.fault(Who::Gateway);
     assert!(why.contains("does not have the key of EAP"), "{why}");
 }
 
@@ -208,10 +203,10 @@ fn a_wrong_password_is_refused_by_the_server() {
     let mut world = world(Proof::Password("another"));
     Radius::new().serve(&mut world);
     world.assert_over();
-    let why = fault(&mut world, Who::Gateway);
+    let why = world.fault(Who::Gateway);
     let told = "the RADIUS server 10.1.0.5:1812 refuses the user \"alice\"";
     assert!(why == told || why.contains("does not accept us"), "{why}");
-    let why = fault(&mut world, Who::Station);
+    let why = world.fault(Who::Station);
     assert_eq!(why, "the gateway refuses the user's name or password");
 }
 
@@ -223,8 +218,8 @@ fn the_peer_hears_of_it_if_no_server_answers() {
     world.examined(Verdict::Failed("no RADIUS server answers".into()));
     world.run();
     world.assert_over();
-    assert_eq!(fault(&mut world, Who::Gateway), "no RADIUS server answers");
-    let why = fault(&mut world, Who::Station);
+    assert_eq!(world.fault(Who::Gateway), "no RADIUS server answers");
+    let why = world.fault(Who::Station);
     assert_eq!(why, "the gateway refuses the user without saying why");
 }
 

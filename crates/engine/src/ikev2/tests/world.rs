@@ -557,6 +557,42 @@ impl World {
         panic!("the ends talk without end");
     }
 
+    /// The same, but the datagram of this number is lost, and time passes until it was sent.
+    pub(super) fn run_but(&mut self, lost: usize) {
+        let mut number = 0;
+        for _ in 0..200 {
+            let to = match (self.to_gateway.is_empty(), self.to_station.is_empty()) {
+                (false, _) => Gateway,
+                (true, false) => Station,
+                (true, true) if number <= lost => match self.wait() {
+                    true => continue,
+                    false => break,
+                },
+                (true, true) => break,
+            };
+            match number == lost {
+                true => drop(self.flights(to).pop_front()),
+                false => assert!(self.deliver(to)),
+            }
+            number += 1;
+        }
+    }
+
+    /// The messages of an end so far, in words.
+    pub(super) fn names(&self, who: Who) -> Vec<&str> {
+        let end = match who {
+            Station => &self.station,
+            Gateway => &self.gateway,
+        };
+        end.arrows.iter().map(String::as_str).collect()
+    }
+
+    /// Why an end has failed.
+    pub(super) fn fault(&mut self, who: Who) -> String {
+        let fault = self.end(who).fault.take();
+        fault.expect("a fault").to_string()
+    }
+
     /// Advances time to the next deadline. Returns whether there was one.
     pub(super) fn wait(&mut self) -> bool {
         let deadline = |end: &End| end.session.as_ref()?.deadline();
