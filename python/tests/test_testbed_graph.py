@@ -356,7 +356,7 @@ def test_a_link_changes_while_it_runs_in_simulation_and_testbed(tmp_path: Path) 
     simulate, measured = levels(text, tmp_path / "down")
     for one, other in zip(simulate.flows[1:], measured.flows[1:], strict=True):
         assert len(one.gaps) == len(other.gaps) == 1, one.name
-        assert abs(one.gaps[0][0] - other.gaps[0][0]) <= 2, one.name
+        assert -2 <= other.gaps[0][0] - one.gaps[0][0] <= LATE, one.name
     # half of what comes down does not fit any more: the queue of 60 KB fills, then drops
     simulate, measured = levels(f"{STILL}move.0.rate=400 kbit/s", tmp_path / "rate")
     one, other = simulate.flows[2], measured.flows[2]
@@ -395,12 +395,12 @@ def _same_gaps(simulate: Counted, measured: Counted) -> None:
     """Nothing is missing except around the move.
 
     A simulated move takes no time, so what leaves then may all arrive. The commands of the testbed
-    take the time of a few datagrams.
+    take the time of a few datagrams, and begin so much later when the machine is busy.
     """
     if simulate.gaps:
         assert len(simulate.gaps) == len(measured.gaps), (simulate.gaps, measured.gaps)
         for one, other in zip(simulate.gaps, measured.gaps, strict=True):
-            assert abs(one[0] - other[0]) <= 2, (one, other)
+            assert -2 <= other[0] - one[0] <= LATE, (one, other)
             assert -2 <= other[1] - one[1] <= LATE, (one, other)
     else:
         assert sum(last - first + 1 for first, last in measured.gaps) <= LATE, measured.gaps
