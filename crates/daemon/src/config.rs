@@ -37,7 +37,8 @@ pub use credentials::Credentials;
 pub use keys::KeyValues;
 pub use loaded::{Loaded, PublishedPort};
 pub use parts::{
-    FirewallSetup, HomeAgentSetup, MobileSetup, Mobility, NodeFirewall, VisitedLink, Wall,
+    FirewallSetup, HomeAgentSetup, MobileSetup, Mobility, NodeFirewall, NodeGateway, VisitedLink,
+    Wall,
 };
 
 /// Octets of a text file at most. A wrong name could lead to an endless file.

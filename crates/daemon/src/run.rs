@@ -120,6 +120,8 @@ struct Process {
     unstored: BTreeMap<String, (u32, u32)>,
     /// Clients that may not use IKEv1 any more.
     upgraded: VersionFile,
+    /// What the part wants of the node of IKE.
+    owed: Vec<Command>,
     /// The part waits for the inbound plane's report.
     owes_report: bool,
     planes: Planes,
@@ -164,6 +166,8 @@ impl Process {
         mut attendant: Attendant,
     ) -> anyhow::Result<()> {
         let mut changes = watch::changes()?;
+        let upgraded = Command::Upgraded(self.upgraded.marks());
+        self.input(Input::Command(upgraded)).await?;
         self.tell_calendar().await?;
         self.begin().await?;
         self.remind().await?;
@@ -173,6 +177,7 @@ impl Process {
         while !self.is_stopped {
             self.give_up()?;
             self.report_to_part().await?;
+            self.obey_part().await?;
             self.keep_peers();
             let wake = self.wake_at();
             tokio::select! {

@@ -161,6 +161,9 @@ pub enum Start {
     AtOnce,
     /// At the first packet that matches.
     OnTraffic,
+    /// At [`crate::node::Command::Up`], and again after every loss until
+    /// [`crate::node::Command::Down`].
+    OnCommand,
     /// Never by itself.
     Responder,
 }

@@ -5,6 +5,7 @@ mod auth;
 mod firewall;
 mod mobility;
 mod node_firewall;
+mod node_gateway;
 mod phones;
 mod ppk;
 mod proposals;
@@ -130,7 +131,13 @@ impl Builder<'_> {
         table: &ConnectionTable,
     ) -> Result<(), ConfigError> {
         let key = format!("connections.{name}");
-        loaded.on_failure.push((name.to_owned(), table.on_failure));
+        // A mobile node's filter refuses what may not leave in clear.
+        let is_of_node = loaded.is_of_node(name);
+        let on_failure = match is_of_node {
+            true => file::OnFailure::Pass,
+            false => table.on_failure,
+        };
+        loaded.on_failure.push((name.to_owned(), on_failure));
         loaded.keys.insert(name.to_owned(), KeyValues::of(table));
         for (child, it) in &table.children {
             if it.esp_proposals.len() > 1 && it.esp_proposals.iter().any(|word| word == "none") {
@@ -150,7 +157,9 @@ impl Builder<'_> {
         if let Some(text) = unrouted_ports(&connection) {
             loaded.warnings.push((name.to_owned(), text));
         }
-        if let Some(full) = FullTunnel::of(&connection, table.lan, table.other_family) {
+        if is_of_node {
+            self.serve_node(&mut connection, loaded)?;
+        } else if let Some(full) = FullTunnel::of(&connection, table.lan, table.other_family) {
             let told = full.warning().map(|text| (name.to_owned(), text));
             loaded.warnings.extend(told);
             loaded.full_tunnels.insert(name.to_owned(), full);

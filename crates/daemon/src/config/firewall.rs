@@ -141,6 +141,36 @@ impl ReadTable for NodeFirewallTable {
     }
 }
 
+/// `[mobile.gateway]`: the VPN gateway of the home network (RFC 5266).
+#[derive(Debug)]
+pub struct NodeGatewayTable {
+    /// The connection of this file whose tunnel carries everything between us and the home agent
+    /// outside. It has MOBIKE and an inner address, the care-of address. It is up outside alone,
+    /// whatever its `start` says, and takes nothing else: its `on_failure`, `lan` and
+    /// `other_family` do not count.
+    pub connection: String,
+    /// How long a proof that we are inside holds; it is renewed after three quarters of that:
+    /// T_MONITOR of RFC 5265.
+    pub monitor: Span,
+    /// Outside, let only the gateway's tunnel, registrations, DHCP, what keeps a link alive, and
+    /// what `clear` names pass on our interfaces. The filter stays when the process ends outside;
+    /// root's `caravan down` removes it.
+    pub filter: bool,
+    /// Connections that we may open in clear outside, by protocol and port: "tcp/80".
+    pub clear: Vec<Service>,
+}
+
+impl ReadTable for NodeGatewayTable {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            connection: keys.needed("connection", "its name, such as connection = \"work\"")?,
+            monitor: keys.or("monitor", Span::seconds(60))?,
+            filter: keys.or("filter", true)?,
+            clear: keys.given("clear")?,
+        })
+    }
+}
+
 /// `[[mobile.firewall.behind]]` and `[[mobile.firewall.others]]`.
 #[derive(Debug)]
 pub struct WallTable {

@@ -75,6 +75,17 @@ impl Loaded {
         self.names().iter().any(|it| it == name)
     }
 
+    /// Whether this connection carries a mobile node's packets to its home agent, and nothing else.
+    pub fn is_of_node(&self, connection: &str) -> bool {
+        match &self.mobility {
+            Some(Mobility::MobileNode(node)) => {
+                let gateway = node.gateway.as_ref();
+                gateway.is_some_and(|it| it.connection == connection)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether traffic of this connection is refused while no tunnel carries it.
     pub fn is_blocking(&self, connection: &str) -> bool {
         let mut all = self.on_failure.iter();

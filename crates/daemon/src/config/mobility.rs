@@ -9,7 +9,7 @@ use engine::mip4::association::{Algorithm, ReplayProtection};
 use engine::mip4::tunnel::{ReverseTunnel, UdpWish};
 use engine::sa::Encapsulation;
 
-use super::firewall::{Network, NodeFirewallTable, OutsideTable};
+use super::firewall::{Network, NodeFirewallTable, NodeGatewayTable, OutsideTable};
 use super::read::{Keys, Read, ReadTable};
 use super::values::{SecretText, Span};
 
@@ -60,6 +60,10 @@ pub struct HomeAgentTable {
     pub firewalls: Vec<Ipv4Addr>,
     /// Accept data from firewalls without the header between care-of address and us.
     pub header_removal: bool,
+    /// Networks inside, with the home network and the inner addresses of VPN tunnels. Requests from
+    /// elsewhere are then dropped, and replies say so: they prove to nodes with `[mobile.gateway]`
+    /// that these are inside (RFC 5265). Default: everybody is heard, and nothing is proven.
+    pub trusted_networks: Option<Vec<Network>>,
 }
 
 impl ReadTable for HomeAgentTable {
@@ -83,6 +87,7 @@ impl ReadTable for HomeAgentTable {
             outside: keys.given("outside")?,
             firewalls: keys.given("firewalls")?,
             header_removal: keys.or("header_removal", false)?,
+            trusted_networks: keys.given("trusted_networks")?,
         })
     }
 }
@@ -173,6 +178,8 @@ pub struct MobileTable {
     pub udp: UdpWish,
     /// The firewall of the home network, if there is one.
     pub firewall: Option<NodeFirewallTable>,
+    /// The VPN gateway of the home network, in a firewall's place.
+    pub gateway: Option<NodeGatewayTable>,
     /// The keys shared with the home agent.
     pub association: AssociationTable,
     /// The key shared with an AAA server, by which this node also proves itself (RFC 4721).
@@ -196,6 +203,7 @@ impl ReadTable for MobileTable {
             broadcasts: keys.or("broadcasts", false)?,
             udp: keys.or("udp", UdpWish::BehindNat)?,
             firewall: keys.given("firewall")?,
+            gateway: keys.given("gateway")?,
             association: keys.needed("association", ASSOCIATION)?,
             aaa: keys.given("aaa")?,
         })

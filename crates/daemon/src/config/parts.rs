@@ -63,6 +63,34 @@ pub struct MobileSetup {
     pub prefix: u8,
     /// The firewall of the home network.
     pub firewall: Option<Box<NodeFirewall>>,
+    /// Its VPN gateway.
+    pub gateway: Option<Box<NodeGateway>>,
+}
+
+/// What a mobile node knows of the VPN gateway of its home network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeGateway {
+    /// The connection to it.
+    pub connection: String,
+    /// Its addresses.
+    pub addresses: Vec<Ipv4Addr>,
+    /// Whether nothing else passes on the node's links outside, besides `clear`.
+    pub is_filtered: bool,
+    /// Connections that the node may open in clear outside.
+    pub clear: Vec<(Transport, u16)>,
+}
+
+impl MobileSetup {
+    /// Whether there are networks from which nothing may leave in clear.
+    pub fn has_outside(&self) -> bool {
+        self.firewall.is_some() || self.gateway.is_some()
+    }
+
+    /// Whether a packet filter stands there.
+    pub fn is_filtered(&self) -> bool {
+        let firewall = self.firewall.as_ref().is_some_and(|it| it.is_filtered);
+        firewall || self.gateway.as_ref().is_some_and(|it| it.is_filtered)
+    }
 }
 
 /// What a mobile node knows of the firewall of its home network.
@@ -201,6 +229,7 @@ impl Mobility {
                     one.config.wants_broadcasts == two.config.wants_broadcasts,
                 ),
                 ("firewall", one.firewall == two.firewall),
+                ("gateway", one.gateway == two.gateway),
             ],
             (Self::Firewall(one), Self::Firewall(two)) => &[
                 (

@@ -1,27 +1,28 @@
-//! The packet filter of a mobile node that is outside of its firewall: on its links, only SKIP
-//! between both passes, registrations, DHCP, what keeps a link alive, and connections that its file
-//! lets it open in clear. A node is outside until its home agent has answered it in clear, with
-//! their key: what a link says of itself proves nothing. Of ICMP, only errors about packets that
-//! passed come in, and nothing goes out.
+//! The packet filter of a mobile node that is outside of its firewall or VPN gateway: on its links,
+//! only SKIP or IPsec between both passes, registrations, DHCP, what keeps a link alive, and
+//! connections that its file lets it open in clear. A node is outside until its home agent has
+//! answered it in clear, with their key: what a link says of itself proves nothing. Of ICMP, only
+//! errors about packets that passed come in, and nothing goes out.
 //!
 //! Linux takes packets for any of its addresses from any link, so without it everybody on a visited
 //! link could send to the home address. The filter stays when the process ends outside. It goes
 //! when the node is inside or at home, or by root's `caravan down`.
 //!
-//! Left out: what is inside SKIP. It comes out of the TUN device, which is not filtered.
+//! Left out: what is inside SKIP or IPsec. It comes out of the TUN device, which is not filtered.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
 use engine::skip::udp::PORT;
-use wire::ip::protocol::SKIP;
+use wire::ip::protocol::{ESP, SKIP};
 use wire::mip4::PORT as REGISTRATION;
 
 use super::links::Links;
 use super::names::WALL_PREFIX;
 use super::{NftError, forget, protocol_word, put, put_at_once, remove};
-use crate::config::{Loaded, MobileSetup, Mobility, NodeFirewall};
+use crate::config::values::Transport;
+use crate::config::{Loaded, MobileSetup, Mobility, NodeFirewall, NodeGateway};
 use crate::footprint::FootprintFile;
 
 /// What both ends of a link need to find each other, and an address (RFC 2131 §4.1, RFC 4861 §4).
@@ -29,6 +30,9 @@ const ALIVE: [&str; 2] = [
     "udp sport { 67, 68 } udp dport { 67, 68 }",
     "icmpv6 type { nd-router-solicit, nd-router-advert, nd-neighbor-solicit, nd-neighbor-advert }",
 ];
+
+/// IKE, and ESP in UDP (RFC 7296 §2.23). The ports of the other end do not change behind a NAT.
+const IKE: &str = "udp sport { 500, 4500 } udp dport { 500, 4500 }";
 
 /// Of ICMP, what a router or a host says about a packet (RFC 792).
 const ERRORS: &str = "icmp type { destination-unreachable, time-exceeded, parameter-problem }";
@@ -68,8 +72,8 @@ fn keep(
         return Ok(());
     };
     let table = format!("{WALL_PREFIX}{}", file.name());
-    let firewall = node.firewall.as_ref().filter(|it| it.is_filtered);
-    let Some(firewall) = firewall.filter(|_| is_outside) else {
+    let secured = Secured::of(node).filter(|_| is_outside && node.is_filtered());
+    let Some(secured) = secured else {
         *former = None;
         return match file.footprint.nft_tables.contains(&table) {
             true => remove(&table).and_then(|()| forget(&table, file)),
@@ -78,7 +82,7 @@ fn keep(
     };
     let tun = &loaded.daemon.tun;
     let ends = Ends::of(node, links.set(&["lo", tun], &node.interfaces));
-    let text = text((&table, tun), &ends, firewall);
+    let text = text((&table, tun), &ends, &secured);
     if former.as_ref() == Some(&text) {
         return Ok(());
     }
@@ -98,7 +102,7 @@ pub fn check_left(loaded: &Loaded, left: &FootprintFile) -> Result<(), NftError>
         return Ok(());
     };
     let name = left.name();
-    let has_filter = node.firewall.as_ref().is_some_and(|it| it.is_filtered);
+    let has_filter = node.is_filtered();
     let table = format!("{WALL_PREFIX}{name}");
     match !has_filter && left.footprint.nft_tables.contains(&table) {
         true => Err(NftError::Standing(name)),
@@ -125,21 +129,74 @@ impl Ends {
     }
 }
 
-/// The input of `nft -f -`: one transaction. Registrations in clear pass: they prove that the node
-/// is inside.
-fn text((table, tun): (&str, &str), ends: &Ends, firewall: &NodeFirewall) -> String {
-    let Ends { open, home, agent } = ends;
-    let peers = firewall.others.iter().chain([&firewall.first]);
-    let peers: Vec<_> = peers.map(|it| it.outside.to_string()).collect();
-    let from = match &peers[..] {
+/// What passes between a node outside and its home network.
+struct Secured<'a> {
+    /// Addresses that may send to the node.
+    heard: Vec<String>,
+    /// Those that it sends to.
+    spoken: Vec<String>,
+    /// Its packets, in nft's words.
+    packets: Vec<String>,
+    /// Their protocols, as connection tracking knows them.
+    protocols: Vec<String>,
+    /// Connections that the node may open in clear.
+    clear: &'a [(Transport, u16)],
+}
+
+impl<'a> Secured<'a> {
+    fn of(node: &'a MobileSetup) -> Option<Self> {
+        let firewall = node.firewall.as_deref().map(Self::by_skip);
+        firewall.or_else(|| node.gateway.as_deref().map(Self::by_ipsec))
+    }
+
+    fn by_skip(firewall: &'a NodeFirewall) -> Self {
+        let peers = firewall.others.iter().chain([&firewall.first]);
+        let (packets, protocol) = match firewall.is_udp {
+            true => (
+                format!("udp sport {PORT} udp dport {PORT}"),
+                "udp".to_owned(),
+            ),
+            false => (format!("ip protocol {SKIP}"), SKIP.to_string()),
+        };
+        Self {
+            heard: peers.map(|it| it.outside.to_string()).collect(),
+            spoken: vec![firewall.first.outside.to_string()],
+            packets: vec![packets],
+            protocols: vec![protocol],
+            clear: &firewall.clear,
+        }
+    }
+
+    fn by_ipsec(gateway: &'a NodeGateway) -> Self {
+        let addresses: Vec<_> = gateway.addresses.iter().map(ToString::to_string).collect();
+        Self {
+            heard: addresses.clone(),
+            spoken: addresses,
+            packets: vec![IKE.to_owned(), format!("ip protocol {ESP}")],
+            protocols: vec!["udp".to_owned(), ESP.to_string()],
+            clear: &gateway.clear,
+        }
+    }
+}
+
+/// One address, or a set of them.
+fn set(addresses: &[String]) -> String {
+    match addresses {
         [one] => one.clone(),
         several => format!("{{ {} }}", several.join(", ")),
+    }
+}
+
+/// The input of `nft -f -`: one transaction. Registrations in clear pass: they prove that the node
+/// is inside.
+fn text((table, tun): (&str, &str), ends: &Ends, secured: &Secured<'_>) -> String {
+    let Ends { open, home, agent } = ends;
+    let (from, to) = (set(&secured.heard), set(&secured.spoken));
+    let each = |direction: &str, peers: &str| {
+        let rule = |it: &String| format!("    ip {direction} {peers} {it} accept\n");
+        secured.packets.iter().map(rule).collect::<String>()
     };
-    let peer = firewall.first.outside;
-    let skip = match firewall.is_udp {
-        true => format!("udp sport {PORT} udp dport {PORT}"),
-        false => format!("ip protocol {SKIP}"),
-    };
+    let (hears, speaks) = (each("saddr", &from), each("daddr", &to));
     let registration = format!("udp sport {REGISTRATION} udp dport {REGISTRATION}");
     let mut text = format!(
         "table inet {table}\ndelete table inet {table}\ntable inet {table} {{\n  \
@@ -147,14 +204,14 @@ fn text((table, tun): (&str, &str), ends: &Ends, firewall: &NodeFirewall) -> Str
          iifname lo accept\n    iifname \"{tun}\" accept\n    \
          ip saddr {agent} ip daddr {home} {registration} accept\n    \
          ip daddr {home} counter drop\n    iifname {open} accept\n    \
-         ip saddr {agent} {registration} accept\n    ip saddr {from} {skip} accept\n"
+         ip saddr {agent} {registration} accept\n{hears}"
     );
     alive(&mut text);
-    for (protocol, port) in &firewall.clear {
+    for (protocol, port) in secured.clear {
         let word = protocol_word(*protocol);
         let _ = writeln!(text, "    {word} sport {port} ct state established accept");
     }
-    for flow in flows(firewall, &from, *agent) {
+    for flow in flows(secured, &from, *agent) {
         let _ = writeln!(
             text,
             "    ct state related ct protocol {flow}{ERRORS} accept"
@@ -165,11 +222,10 @@ fn text((table, tun): (&str, &str), ends: &Ends, firewall: &NodeFirewall) -> Str
         "    counter drop\n  }}\n  chain to-link {{\n    type filter hook output priority \
          filter;\n    oifname lo accept\n    oifname \"{tun}\" accept\n    \
          ip daddr {agent} {registration} accept\n    \
-         ip saddr {home} counter drop\n    oifname {open} accept\n    \
-         ip daddr {peer} {skip} accept\n"
+         ip saddr {home} counter drop\n    oifname {open} accept\n{speaks}"
     );
     alive(&mut text);
-    for (protocol, port) in &firewall.clear {
+    for (protocol, port) in secured.clear {
         let word = protocol_word(*protocol);
         let _ = writeln!(text, "    {word} dport {port} accept");
     }
@@ -185,20 +241,16 @@ fn text((table, tun): (&str, &str), ends: &Ends, firewall: &NodeFirewall) -> Str
 /// The flows that may pass, as connection tracking knows them: errors about others say nothing that
 /// the node must know, and a flow may be older than the filter. For a packet of ICMP, nft compares
 /// no ports of the flow.
-fn flows(firewall: &NodeFirewall, from: &str, agent: Ipv4Addr) -> BTreeSet<String> {
-    let skip = match firewall.is_udp {
-        true => "udp".to_owned(),
-        false => SKIP.to_string(),
-    };
+fn flows(secured: &Secured<'_>, from: &str, agent: Ipv4Addr) -> BTreeSet<String> {
     // Whoever sent first.
-    let skip = ["daddr", "saddr"].map(|end| format!("{skip} ct original ip {end} {from} "));
+    let ends = |protocol: &String| {
+        ["daddr", "saddr"].map(|end| format!("{protocol} ct original ip {end} {from} "))
+    };
+    let own = secured.protocols.iter().flat_map(ends);
     let registration = format!("udp ct original ip daddr {agent} ");
-    let clear = firewall.clear.iter();
+    let clear = secured.clear.iter();
     let clear = clear.map(|(protocol, _)| format!("{} ", protocol_word(*protocol)));
-    skip.into_iter()
-        .chain([registration])
-        .chain(clear)
-        .collect()
+    own.chain([registration]).chain(clear).collect()
 }
 
 fn alive(text: &mut String) {

@@ -2,7 +2,7 @@
 //! `keeper.rs` applies it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use engine::config::{Config, Connection, Start};
 use engine::node::{EndCause, Event, Node, Way, Ways};
@@ -93,6 +93,15 @@ impl Host {
                 limits: engine::config::Limits::default(),
             },
         }
+    }
+
+    /// The inner IPv4 address that a connection has, or had last.
+    pub(super) fn inner(&self, connection: &str) -> Option<Ipv4Addr> {
+        let lease = self.leases.get(connection)?;
+        lease.addresses.iter().find_map(|it| match it {
+            IpAddr::V4(address) => Some(*address),
+            IpAddr::V6(_) => None,
+        })
     }
 
     pub(super) fn config(&self) -> &Config {
@@ -387,6 +396,10 @@ impl Host {
         let lease = self.leases.get(&connection.name);
         let inner = lease.map_or_else(Vec::new, |lease| lease.addresses.clone());
         desired.addresses.extend(&inner);
+        // A mobile node puts its packets into the tunnel itself.
+        if loaded.is_of_node(&connection.name) {
+            return;
+        }
         let mut blocked = BTreeSet::new();
         for child in &connection.children {
             for (prefix, is_host) in targets(connection, child) {

@@ -16,6 +16,7 @@ mod opened;
 mod refusals;
 mod shared;
 pub(super) mod surroundings;
+mod tunnel;
 mod walls;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -27,6 +28,7 @@ use crypto::rand::Seed;
 use engine::ike::Unreachable;
 use engine::mip4::carriers::{Carrier, Carriers, Change, Owner};
 use engine::mip4::{identification, security};
+use engine::node;
 use engine::plane::{Notice, SaReport};
 use engine::sa::{ChildId, Direction, Path};
 use engine::skip::udp::KEEPALIVE;
@@ -64,6 +66,10 @@ pub(super) enum Input<'a> {
     Look,
     /// Time has passed.
     Wake,
+    /// The tunnel to the node's VPN gateway is up, with this inner address, or it is not.
+    Tunnel(Option<Ipv4Addr>),
+    /// The node of IKE has a new configuration: what it was told of the tunnel may be forgotten.
+    Configured,
     /// The host is as it was wanted last.
     Applied,
     /// A datagram could not be sent.
@@ -92,13 +98,16 @@ pub(super) enum Effect {
     Plane(Change),
     /// The host must change.
     Host,
-    /// Send a UDP payload through the tunnel to this firewall, not from a socket.
+    /// Send a UDP payload through the tunnel to this firewall, or that of the VPN gateway, not from
+    /// a socket.
     Sealed {
-        firewall: Ipv4Addr,
+        firewall: Option<Ipv4Addr>,
         from: SocketAddrV4,
         to: SocketAddrV4,
         payload: Vec<u8>,
     },
+    /// Bring the tunnel to the VPN gateway up, or take it down.
+    Connect(bool),
     /// Send a packet through each tunnel that takes it.
     Packet(Vec<u8>),
     /// Give the inbound plane's report.
@@ -227,6 +236,14 @@ impl MobilePart {
     /// The name under which it runs.
     pub(super) fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// The connection to a mobile node's VPN gateway.
+    pub(super) fn connection(&self) -> Option<&str> {
+        match &self.machine {
+            Machine::MobileNode(it) => it.connection(),
+            Machine::HomeAgent(_) | Machine::ForeignAgent(_) | Machine::Firewall(_) => None,
+        }
     }
 
     /// The next frame of a link, with the link's number; without a part, never. Cancel-safe.
@@ -421,10 +438,13 @@ impl Process {
                     to,
                     payload,
                 } => {
-                    self.note_next_hop(firewall);
+                    if let Some(firewall) = firewall {
+                        self.note_next_hop(firewall);
+                    }
                     let packet = udp_packet(from.into(), to.into(), 0, &payload);
                     self.planes.send_packet(packet)?;
                 }
+                Effect::Connect(is_wanted) => self.owed.extend(self.tunnel_command(is_wanted)),
                 Effect::Packet(packet) => self.planes.send_packet(packet)?,
                 Effect::WantsReport => self.owes_report = true,
                 Effect::StoreN {
@@ -491,7 +511,7 @@ impl Process {
                         return Ok(());
                     }
                     self.mobile_input(&Input::Wake)?;
-                    self.input(engine::node::Input::Wake).await?;
+                    self.input(node::Input::Wake).await?;
                 }
             }
         }
@@ -515,7 +535,8 @@ impl Process {
         {
             part.configure(new, now);
         }
-        self.mobile_input(&Input::Wake)
+        self.mobile_input(&Input::Configured)?;
+        self.tell_tunnel()
     }
 
     /// Notes by which next hop a message leaves. An address is there sooner than its route, and

@@ -94,6 +94,7 @@ impl Process {
         }
         if is_changed {
             self.update_host();
+            self.tell_tunnel()?;
         }
         self.become_ready()?;
         Ok(first.ends)

@@ -159,7 +159,15 @@ impl Process {
             .is_some_and(|it| it.name() == connection)
         {
             self.leave().await?;
+            let tunnel = self.mobility.as_ref().and_then(MobilePart::connection);
+            let tunnel = tunnel.map(str::to_owned);
             self.end_mobility()?;
+            if let Some(tunnel) = tunnel {
+                // Nobody else brings it up, or has packets for it.
+                let down = Input::Command(Command::Down(tunnel.clone()));
+                self.input(down).await?;
+                self.downed.insert(tunnel);
+            }
         }
         self.update_host();
         if names.iter().all(|name| self.downed.contains(name)) {

@@ -38,6 +38,9 @@ pub struct MobilityStatus {
     /// firewall, or to the home agent itself.
     #[serde(default)]
     pub firewall: Option<Ipv4Addr>,
+    /// The same, in the tunnel of this connection.
+    #[serde(default)]
+    pub tunnel: Option<String>,
     /// Whether a packet filter is on the links of a mobile node.
     #[serde(default)]
     pub filtered: bool,
@@ -265,6 +268,9 @@ impl MobilityStatus {
             write!(f, "  {told}")?;
             if let Some(firewall) = self.firewall {
                 write!(f, ", encrypted to {firewall}")?;
+            }
+            if let Some(connection) = &self.tunnel {
+                write!(f, ", encrypted by {connection}")?;
             }
             match self.filtered {
                 true => writeln!(f, ", packet filter in force")?,

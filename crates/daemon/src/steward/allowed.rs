@@ -202,7 +202,7 @@ impl Allowed {
             }
         }
         let has_firewall = |part: &Mobility| match part {
-            Mobility::MobileNode(node) => node.firewall.is_some(),
+            Mobility::MobileNode(node) => node.has_outside(),
             _ => false,
         };
         if roaming.is_outside && !self.mobility.as_ref().is_some_and(has_firewall) {

@@ -99,6 +99,10 @@ const TABLES: [(&str, &str); 21] = [
         "NodeFirewallTable",
     ),
     (
+        "`[mobile.gateway]`: what a mobile node knows of its VPN gateway",
+        "NodeGatewayTable",
+    ),
+    (
         "`[[mobile.firewall.behind]]` and `[[mobile.firewall.others]]`: further firewalls",
         "WallTable",
     ),

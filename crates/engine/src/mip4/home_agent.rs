@@ -25,6 +25,7 @@ use super::identification::{Clock, Guard};
 use super::revocation::{Outbox, Past, Policy};
 use super::tunnel::{ReverseTunnel, Tunnel};
 use crate::sa::Encapsulation;
+use crate::selector::TrafficSelector;
 use crate::time::{Deadline, Instant};
 
 pub use beacon::Beacon;
@@ -79,6 +80,9 @@ pub struct Config {
     /// Firewalls that a request may name for its care-of address. A request that names another one
     /// is denied: without the firewall, packets would leave the home network unprotected.
     pub trusts_traversal: BTreeSet<Ipv4Addr>,
+    /// Networks inside. If there are any, only requests from there are heard, and replies say so:
+    /// they prove to a node that it is inside (RFC 5265 §4.3).
+    pub trusted: Vec<TrafficSelector>,
     /// Whether we tell foreign agents and co-located nodes of ended bindings, and listen to agents
     /// (RFC 3543).
     pub revocation: Option<Policy>,

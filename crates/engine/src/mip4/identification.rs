@@ -180,11 +180,6 @@ impl Identifier {
         self.last
     }
 
-    /// Whether a reply belongs to the last request.
-    pub fn matches(&self, reply: u64) -> bool {
-        reply & LOW == self.last & LOW
-    }
-
     /// Learns from the identification of an authentic reply that matches. `is_mismatch`: the home
     /// agent has refused the request for its identification. Whether the next one has a better
     /// chance, because it is of another time or has another nonce.
@@ -208,6 +203,11 @@ impl Identifier {
 }
 
 const LOW: u64 = 0xffff_ffff;
+
+/// Whether a reply with the second identification belongs to the request with the first.
+pub fn answers(request: u64, reply: u64) -> bool {
+    reply & LOW == request & LOW
+}
 
 #[cfg(test)]
 mod tests {
@@ -307,7 +307,7 @@ mod tests {
                         Verdict::Repeated(_) => panic!("a repeated identification"),
                     };
                     refusals += u32::from(is_mismatch);
-                    assert!(node.matches(reply));
+                    assert!(answers(id, reply));
                     node.learn(reply, is_mismatch);
                 }
                 let is_right = wrong == NOW && replay == ReplayProtection::Timestamps;

@@ -5,6 +5,7 @@
 //! and replies. The node says what to send, and which tunnel holds ([`State`]).
 
 mod agents;
+mod probe;
 mod registration;
 mod revocation;
 
@@ -24,6 +25,7 @@ use crate::sa::Encapsulation;
 use crate::time::{Deadline, Duration, Instant};
 
 use agents::{Agents, Solicitations};
+use probe::Probe;
 use registration::Pending;
 
 /// What a mobile node is and wants.
@@ -60,6 +62,10 @@ pub struct Config {
     /// Whether its home agent may tell it that a registration has ended, while it is co-located
     /// (RFC 3543).
     pub hears_revocations: bool,
+    /// The node is outside of its home network until a reply says that its home agent hears the
+    /// networks inside alone, and again when it has had no other such reply for so long: T_MONITOR
+    /// (RFC 5265 §3.2.4).
+    pub monitor: Option<Duration>,
 }
 
 /// To what the node is attached.
@@ -71,6 +77,8 @@ pub enum Attachment {
     Home,
     /// Another link, on which it has this address of its own.
     Colocated(Ipv4Addr),
+    /// Any link, through a VPN gateway that has given it this address (RFC 5266).
+    Secured(Ipv4Addr),
     /// Another link, without an address: it needs a foreign agent.
     Visiting,
 }
@@ -137,6 +145,8 @@ pub struct Ignored {
     pub unauthenticated: u64,
     /// A revocation of another registration than ours, or an old one.
     pub stale: u64,
+    /// An answer of a home agent that does not say which networks are inside.
+    pub untrusted: u64,
 }
 
 /// A mobile node.
@@ -153,6 +163,8 @@ pub struct MobileNode {
     /// The foreign agent of the registration that holds or is tried. None: the home agent itself.
     through: Option<Ipv4Addr>,
     pending: Option<Pending>,
+    /// The question in clear whether this link is inside, beside the registration.
+    probe: Option<Probe>,
     /// When the last request was built.
     asked: Option<Instant>,
     /// When the registration that holds must be renewed, and when it ends.
@@ -181,6 +193,7 @@ impl MobileNode {
             state: State::Unreachable,
             through: None,
             pending: None,
+            probe: None,
             asked: None,
             renewal: None,
             agreement: None,
@@ -230,6 +243,7 @@ impl MobileNode {
         if self.pending.as_ref().is_some_and(Pending::is_asked) {
             self.register(now);
         }
+        self.probe_again(now);
     }
 
     /// Nothing comes through the tunnel: the registration that holds is made anew.
@@ -269,6 +283,9 @@ impl MobileNode {
     /// tunnel leads to anybody who has passed the request on, and so does a foreign agent, unless
     /// its key proves that it is one of ours. What the user says counts more.
     pub fn is_proven_inside(&self) -> bool {
+        if self.secured().is_some() {
+            return false;
+        }
         match self.state {
             State::Home => self.side != Side::Outside,
             State::Registered {
@@ -285,7 +302,18 @@ impl MobileNode {
     pub fn colocated(&self) -> Option<Ipv4Addr> {
         match self.attachment {
             Attachment::Colocated(address) => Some(address),
-            Attachment::Detached | Attachment::Home | Attachment::Visiting => None,
+            Attachment::Detached
+            | Attachment::Home
+            | Attachment::Secured(_)
+            | Attachment::Visiting => None,
+        }
+    }
+
+    /// The care-of address that a VPN gateway has given.
+    pub fn secured(&self) -> Option<Ipv4Addr> {
+        match self.attachment {
+            Attachment::Secured(address) => Some(address),
+            _ => None,
         }
     }
 
@@ -295,6 +323,7 @@ impl MobileNode {
         self.solicitations = None;
         self.through = None;
         self.pending = None;
+        self.probe = None;
         // The former care-of address is not ours here.
         self.lose();
         let attachment = self.attachment;
@@ -304,7 +333,7 @@ impl MobileNode {
                 self.outputs.push_back(Output::AnswerArp(false));
                 self.choose(now);
             }
-            Attachment::Home | Attachment::Colocated(_) => {
+            Attachment::Home | Attachment::Colocated(_) | Attachment::Secured(_) => {
                 let is_home = attachment == Attachment::Home;
                 self.outputs.push_back(Output::AnswerArp(is_home));
                 self.register(now);
@@ -328,7 +357,7 @@ impl MobileNode {
         }
         // Anybody on a link can advertise. The firewall's keys prove who is heard outside of it,
         // and an advertisement leads nowhere else.
-        if self.outside().is_some() {
+        if self.outside().is_some() || self.secured().is_some() {
             return;
         }
         let flags = advertisement.agent.flags;
@@ -361,7 +390,7 @@ impl MobileNode {
         let is_away = match self.attachment {
             Attachment::Visiting => true,
             Attachment::Colocated(_) => flags.has(AgentFlags::REGISTRATION_REQUIRED),
-            Attachment::Home | Attachment::Detached => false,
+            Attachment::Home | Attachment::Secured(_) | Attachment::Detached => false,
         };
         if is_away && self.through.is_none() && self.agents.best(now).is_some() {
             self.choose(now);
@@ -394,6 +423,9 @@ impl MobileNode {
         if self.solicitations.as_ref().is_some_and(|it| it.due <= now) {
             self.solicit(now);
         }
+        if self.probe.as_ref().is_some_and(|it| it.due <= now) {
+            self.ask_in_clear(now);
+        }
     }
 
     /// The next thing to do.
@@ -410,7 +442,9 @@ impl MobileNode {
         let silence = self.through.and_then(|it| self.agents.silent_at(it));
         let pending = self.pending.as_ref().map(|it| it.due);
         let solicitation = self.solicitations.as_ref().map(|it| it.due);
+        let probe = self.probe.as_ref().map(|it| it.due);
         [
+            (probe, "ask in clear whether this is inside"),
             (renewal, "renew the registration"),
             (silence, "give up the foreign agent"),
             (pending, "repeat the registration request"),

@@ -27,6 +27,9 @@ pub enum Security {
     None,
     /// SKIP, as the firewall's access list has it for this node.
     Skip(Box<Skip>),
+    /// IPsec to a VPN gateway, whose node of IKE has the SAs and follows the node's addresses by
+    /// itself: the care-of address is the tunnel's inner one (RFC 5266).
+    Ipsec,
 }
 
 /// A mobile node's SKIP.
@@ -124,6 +127,7 @@ impl SecurityLayer {
     /// before the node's next packet.
     pub fn follow(&mut self, care_of: Option<Ipv4Addr>) -> Vec<Change> {
         let Security::Skip(skip) = &self.security else {
+            self.care_of = care_of;
             return Vec::new();
         };
         let approach = self.approach;
@@ -175,7 +179,7 @@ impl SecurityLayer {
 
     /// Whether packets to the home agent go through it now.
     pub fn is_active(&self) -> bool {
-        self.care_of.is_some() && matches!(self.security, Security::Skip(_))
+        self.care_of.is_some() && !matches!(self.security, Security::None)
     }
 
     /// Whether a packet between these addresses goes through it.

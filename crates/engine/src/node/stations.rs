@@ -130,7 +130,7 @@ impl Node {
         }
         let state = match connection.start {
             Start::OnTraffic => State::AwaitingTraffic,
-            Start::AtOnce | Start::Responder => State::Down,
+            Start::AtOnce | Start::OnCommand | Start::Responder => State::Down,
         };
         let begins = begins_at_once(connection.start);
         let index = self.stations.add(Station {
@@ -397,7 +397,7 @@ impl Node {
         };
         let is_under_way =
             session.has_waiting() || session.ike.exchanges().iter().any(|it| it.is_asked);
-        let begins = begins_at_once(station.connection.start);
+        let begins = matches!(station.connection.start, Start::AtOnce | Start::OnCommand);
         match station.state {
             // Nothing is up: the session alone is useless.
             State::Connecting(_) if !is_under_way => {

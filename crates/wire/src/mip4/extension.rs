@@ -103,6 +103,9 @@ pub enum Extension {
     },
     /// 144.
     UdpTunnelRequest(UdpTunnelRequest),
+    /// 149: the home agent serves only requests from networks that it is told to trust (RFC 5265
+    /// §3.4).
+    TrustedNetworks,
     /// A skippable extension that we do not know, or one whose reserved fields ask to be skipped.
     Skipped {
         /// 128 to 255.
@@ -269,6 +272,11 @@ impl Extension {
                     },
                 ))
             }
+            TRUSTED_NETWORKS => {
+                let subtype = r.u8("subtype").ok()?;
+                r.u8("reserved octet").ok()?;
+                (subtype == 0).then_some(Self::TrustedNetworks)
+            }
             _ => None,
         }
     }
@@ -336,6 +344,10 @@ impl Extension {
                 w.u8(request.encapsulation);
                 w.u16(0);
             }
+            Self::TrustedNetworks => {
+                start(w, TRUSTED_NETWORKS, 2);
+                w.u16(0);
+            }
             Self::Skipped { kind, value } => whole(w, *kind, value),
         }
     }
@@ -374,6 +386,7 @@ const VENDOR: u8 = 134;
 const TRAVERSAL: u16 = 1;
 const REVOCATION_SUPPORT: u8 = 137;
 const UDP_TUNNEL_REQUEST: u8 = 144;
+const TRUSTED_NETWORKS: u8 = 149;
 /// Subtype of [`GENERALIZED`].
 const MOBILE_AAA: u8 = 1;
 const REPLY_FORCED: u16 = 0x8000;

@@ -135,6 +135,23 @@ fn truncated_and_endless_lists_are_refused() {
     assert_eq!(extensions(&[0; 2_000], 0), Ok(vec![]));
 }
 
+/// RFC 5265 §3.4: the reserved octet is ignored, another subtype is another extension.
+#[test]
+fn the_extension_of_trusted_networks_is_read_whatever_its_reserved_octet_says() {
+    let read = |text| extensions(&hex(text), 0).unwrap().remove(0).extension;
+    assert_eq!(read("95 02 00 00"), Extension::TrustedNetworks);
+    assert_eq!(read("95 02 00 7f"), Extension::TrustedNetworks);
+    for other in ["95 02 01 00", "95 01 00", "95 03 000000", "95 00"] {
+        assert!(
+            matches!(read(other), Extension::Skipped { kind: 149, .. }),
+            "{other}"
+        );
+    }
+    let mut w = Writer::new();
+    Extension::TrustedNetworks.write(&mut w);
+    assert_eq!(w.into_vec(), hex("95 02 00 00"));
+}
+
 /// A vendor's extension (RFC 3115 §2.2) with our layout; others of the vendor are kept.
 #[test]
 fn the_traversal_extension_has_the_layout_of_a_vendors_extension() {
@@ -297,6 +314,7 @@ fn an_extension() -> impl Strategy<Value = Extension> {
             })
         }),
         Just(Extension::EncapsulatingDelivery),
+        Just(Extension::TrustedNetworks),
         vec(any::<u8>(), 0..256).prop_map(Extension::Nai),
         vec(any::<u8>(), 0..256).prop_map(Extension::Challenge),
         (any::<u32>(), any::<u16>(), vec(any::<u8>(), 0..64)).prop_map(|(vendor, kind, value)| {

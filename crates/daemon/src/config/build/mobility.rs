@@ -26,7 +26,9 @@ use crate::config::mobility::{
     AgentTable, AssociationTable, ForeignAgentTable, HomeAgentTable, MOBILE, MobileNodeTable,
     MobileTable,
 };
-use crate::config::parts::{HomeAgentSetup, MobileSetup, Mobility, NodeFirewall, VisitedLink};
+use crate::config::parts::{
+    HomeAgentSetup, MobileSetup, Mobility, NodeFirewall, NodeGateway, VisitedLink,
+};
 use crate::config::values::{SecretText, Span};
 
 /// Octets that a key has at least: those of the default algorithm (RFC 5944 §5.1).
@@ -72,7 +74,11 @@ impl Builder<'_> {
             Some(it) => Some(self.node_firewall(loaded, (it, file), table)?),
             None => None,
         };
-        self.mobile(table, file, firewall).map(Some)
+        let gateway = match &table.gateway {
+            Some(it) => Some(self.node_gateway((it, file), table)?),
+            None => None,
+        };
+        self.mobile(table, file, (firewall, gateway)).map(Some)
     }
 
     /// One part for each process, and no connection that takes its name.
@@ -167,6 +173,7 @@ impl Builder<'_> {
                 )?,
                 outside: self.outside(table)?,
                 trusts_traversal: table.firewalls.iter().copied().collect(),
+                trusted: self.trusted_networks(table)?,
                 revocation: table.revocation.then_some(REVOCATION),
             },
             takes_short_form: table.header_removal,
@@ -175,6 +182,31 @@ impl Builder<'_> {
             advertised_lifetime: table.advertise.then_some(lifetime),
             own_skip: self.own_skip(loaded, (table, file))?,
         }))
+    }
+
+    /// The networks inside. The home network is one of them: a node at home asks from there.
+    fn trusted_networks(
+        &self,
+        table: &HomeAgentTable,
+    ) -> Result<Vec<TrafficSelector>, ConfigError> {
+        let Some(networks) = &table.trusted_networks else {
+            return Ok(Vec::new());
+        };
+        let key = "home_agent.trusted_networks";
+        let has = |address| networks.iter().any(|it| it.has(address));
+        let home = TrafficSelector::subnet(table.address.into(), table.prefix);
+        if !has(table.address) {
+            let text = format!(
+                "the home network {}/{} is not among them: its nodes would never be at home",
+                home.first, table.prefix
+            );
+            return Err(self.value(key, &text));
+        }
+        if networks.iter().any(|it| it.bits == 0) {
+            let text = "\"0.0.0.0/0\" would take every network to be inside: name your own alone";
+            return Err(self.value(key, text));
+        }
+        Ok(networks.iter().copied().map(selector).collect())
     }
 
     /// The mobile nodes of a home agent.
@@ -343,7 +375,7 @@ impl Builder<'_> {
         &self,
         table: &MobileTable,
         file: &ConfigFile,
-        firewall: Option<Box<NodeFirewall>>,
+        (firewall, gateway): (Option<Box<NodeFirewall>>, Option<Box<NodeGateway>>),
     ) -> Result<Mobility, ConfigError> {
         self.host("mobile.home_address", table.home_address)?;
         self.host("mobile.home_agent", table.home_agent)?;
@@ -362,13 +394,14 @@ impl Builder<'_> {
             let text = "only a reverse tunnel has it: reverse_tunnel = true";
             return Err(self.value("mobile.encapsulating_delivery", text));
         }
-        // Such tunnels do not go through SKIP: data would leave in clear.
-        let udp = match (&firewall, table.udp) {
-            (None, wish) => wish,
-            (Some(_), UdpWish::Never | UdpWish::BehindNat) => UdpWish::Never,
-            (Some(_), UdpWish::Always) => {
-                let text = "with a firewall nothing leaves in clear: [mobile.firewall] has a udp \
-                            of its own, for SKIP";
+        // Such tunnels do not go through SKIP or IPsec: data would leave in clear.
+        let has_outside = firewall.is_some() || gateway.is_some();
+        let udp = match (has_outside, table.udp) {
+            (false, wish) => wish,
+            (true, UdpWish::Never | UdpWish::BehindNat) => UdpWish::Never,
+            (true, UdpWish::Always) => {
+                let text = "with a firewall or a VPN gateway nothing leaves in clear: \
+                            [mobile.firewall] has a udp of its own, for SKIP";
                 return Err(self.value("mobile.udp", text));
             }
         };
@@ -393,10 +426,12 @@ impl Builder<'_> {
                 udp,
                 firewall: firewall.as_ref().and_then(|it| it.machine.clone()),
                 hears_revocations: table.revocation,
+                monitor: table.gateway.as_ref().map(|it| it.monitor.0),
             },
             interfaces: table.interfaces.clone(),
             prefix: table.prefix,
             firewall,
+            gateway,
         }))
     }
 

@@ -14,8 +14,8 @@ use wire::mip4::PORT as REGISTRATIONS;
 use wire::skip::{Name, Nsid};
 
 use super::KeyFault;
-use crate::config::file::ConfigFile;
-use crate::config::firewall::{FirewallTable, Network, NodeFirewallTable};
+use crate::config::file::{ConfigFile, Start};
+use crate::config::firewall::{FirewallTable, Network, NodeFirewallTable, NodeGatewayTable};
 use crate::config::mobility::{HomeAgentTable, MobileTable};
 use crate::config::values::{Span, Transport};
 
@@ -35,9 +35,10 @@ pub(super) fn values(file: &ConfigFile) -> Vec<KeyFault> {
             let found = no_host(address, (table.home_address, table.prefix));
             faults.extend(found.map(|text| (format!("mobile.{key}"), text)));
         }
-        if table.firewall.is_some() && !table.reverse_tunnel {
-            let text = "with [mobile.firewall] what the node sends goes through the tunnel alone: \
-                        remove it, or write true";
+        let has_outside = table.firewall.is_some() || table.gateway.is_some();
+        if has_outside && !table.reverse_tunnel {
+            let text = "with a firewall or a VPN gateway all that the node sends goes through the \
+                        tunnel: remove it, or write true";
             faults.push(("mobile.reverse_tunnel".to_owned(), text.to_owned()));
         }
         let is_told_by_address = |it: &&NodeFirewallTable| it.side == Side::ByAddress;
@@ -66,6 +67,7 @@ pub(super) fn unwise(file: &ConfigFile) -> Vec<(String, String)> {
         warnings.extend(short("mobile", "lifetime", table.lifetime));
         let firewall = table.firewall.as_ref();
         warnings.extend(firewall.into_iter().flat_map(|it| behind(it, table)));
+        warnings.extend(table.gateway.iter().flat_map(|it| gateway(it, file)));
     }
     if let Some(table) = &file.home_agent {
         warnings.extend(short("home_agent", "max_lifetime", table.max_lifetime));
@@ -220,6 +222,23 @@ fn behind(table: &NodeFirewallTable, node: &MobileTable) -> Vec<(String, String)
     }
     let say = |text| ("mobile".to_owned(), format!("firewall.{text}"));
     texts.into_iter().map(say).collect()
+}
+
+/// What a node writes about its VPN gateway.
+fn gateway(table: &NodeGatewayTable, file: &ConfigFile) -> Vec<(String, String)> {
+    let mut texts = Vec::new();
+    if !table.filter {
+        let text = "gateway.filter: false lets all other packets of this host pass in clear \
+                    outside, those of attackers too";
+        texts.push(("mobile".to_owned(), text.to_owned()));
+    }
+    let connection = file.connections.get(&table.connection);
+    if connection.is_some_and(|it| it.start == Start::OnTraffic) {
+        let text = "start: it does not count: [mobile] brings the tunnel up outside, and takes it \
+                    down inside";
+        texts.push((table.connection.clone(), text.to_owned()));
+    }
+    texts
 }
 
 /// A lifetime that leaves hardly a pause between two registrations.

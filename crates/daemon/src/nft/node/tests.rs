@@ -41,7 +41,11 @@ fn firewalls_beside_the_first_one_are_heard_and_not_spoken_to() {
         outside: other,
         ..wall.first.clone()
     });
-    let text = text(("caravan.mobile", "caravan0"), &ends(), &wall);
+    let text = text(
+        ("caravan.mobile", "caravan0"),
+        &ends(),
+        &Secured::by_skip(&wall),
+    );
     let (input, output) = (chain(&text, "from-link"), chain(&text, "to-link"));
     let heard = format!("ip saddr {{ {other}, {PEER} }} ip protocol 57 accept");
     assert!(input.contains(&heard), "{text}");
@@ -73,7 +77,7 @@ fn outside_only_skip_of_the_firewall_passes_and_never_the_home_address_in_clear(
     let text = text(
         ("caravan.mobile", "caravan0"),
         &ends(),
-        &firewall(false, &[]),
+        &Secured::by_skip(&firewall(false, &[])),
     );
     let (input, output) = (chain(&text, "from-link"), chain(&text, "to-link"));
     for (rules, link, home, peer) in [
@@ -105,7 +109,7 @@ fn in_udp_no_other_port_of_either_end_passes() {
     let text = text(
         ("caravan.mobile", "caravan0"),
         &ends(),
-        &firewall(true, &[]),
+        &Secured::by_skip(&firewall(true, &[])),
     );
     assert!(!text.contains("ip protocol 57"));
     let (input, output) = (chain(&text, "from-link"), chain(&text, "to-link"));
@@ -124,7 +128,7 @@ fn what_the_file_names_may_be_opened_from_here_alone() {
     let text = text(
         ("caravan.mobile", "caravan0"),
         &ends(),
-        &firewall(false, &clear),
+        &Secured::by_skip(&firewall(false, &clear)),
     );
     let (input, output) = (chain(&text, "from-link"), chain(&text, "to-link"));
     for (protocol, port) in [("tcp", 80), ("udp", 53)] {
@@ -141,7 +145,7 @@ fn of_icmp_only_errors_about_what_passes_come_in_and_nothing_goes_out() {
         let text = text(
             ("caravan.mobile", "caravan0"),
             &ends(),
-            &firewall(is_udp, &[(Transport::Tcp, 80)]),
+            &Secured::by_skip(&firewall(is_udp, &[(Transport::Tcp, 80)])),
         );
         let (input, output) = (chain(&text, "from-link"), chain(&text, "to-link"));
         let errors = "icmp type { destination-unreachable, time-exceeded, parameter-problem }";
@@ -158,4 +162,35 @@ fn of_icmp_only_errors_about_what_passes_come_in_and_nothing_goes_out() {
         assert_eq!(found.cloned().collect::<BTreeSet<_>>(), wanted.into());
         assert!(!output.iter().any(|rule| rule.contains("icmp ")), "{text}");
     }
+}
+
+/// RFC 5266: between node and gateway IKE and ESP pass, and no port of theirs besides.
+#[test]
+fn before_a_vpn_gateway_only_ike_and_esp_pass() {
+    let gateway = NodeGateway {
+        connection: "work".to_owned(),
+        addresses: vec![PEER, [203, 0, 113, 2].into()],
+        is_filtered: true,
+        clear: Vec::new(),
+    };
+    let secured = Secured::by_ipsec(&gateway);
+    let text = text(("caravan.mobile", "caravan0"), &ends(), &secured);
+    for (name, home, peer) in [
+        ("from-link", "daddr", "saddr"),
+        ("to-link", "saddr", "daddr"),
+    ] {
+        let rules = chain(&text, name);
+        let peers = format!("ip {peer} {{ {PEER}, 203.0.113.2 }}");
+        let ike = format!("{peers} udp sport {{ 500, 4500 }} udp dport {{ 500, 4500 }} accept");
+        let place = |rule: &str| rules.iter().position(|it| it == rule).expect(rule);
+        let dropped = place(&format!("ip {home} {HOME} counter drop"));
+        assert!(dropped < place(&ike), "{text}");
+        place(&format!("{peers} ip protocol 50 accept"));
+        let named = rules.iter().filter(|it| it.starts_with(&peers));
+        assert_eq!(named.count(), 2);
+        assert_eq!(rules.last().expect("one"), "counter drop");
+    }
+    assert!(!text.contains("57"), "no SKIP: {text}");
+    let errors = "ct state related ct protocol 50 ct original ip saddr";
+    assert!(text.contains(errors), "{text}");
 }

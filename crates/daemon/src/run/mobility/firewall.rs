@@ -63,7 +63,9 @@ impl FirewallPart {
             | Input::Unreachable(..)
             | Input::Applied
             | Input::Unsent
-            | Input::Leave => {}
+            | Input::Leave
+            | Input::Tunnel(_)
+            | Input::Configured => {}
         }
         while let Some(output) = self.firewall.poll() {
             self.execute(output, common);

@@ -109,7 +109,9 @@ impl ForeignAgentPart {
             | Input::Unsent
             | Input::Notice(_)
             | Input::Report(_)
-            | Input::Stored(..) => {}
+            | Input::Stored(..)
+            | Input::Tunnel(_)
+            | Input::Configured => {}
         }
         while let Some(output) = self.agent.poll() {
             self.execute(output, common, now);

@@ -161,7 +161,9 @@ impl HomeAgentPart {
             | Input::Unsent
             | Input::Notice(_)
             | Input::Report(_)
-            | Input::Stored(..) => {}
+            | Input::Stored(..)
+            | Input::Tunnel(_)
+            | Input::Configured => {}
         }
         let asked = match *input {
             Input::Datagram { payload, .. } => Some(payload),
@@ -293,7 +295,7 @@ impl HomeAgentPart {
             Output::Send {
                 from, to, payload, ..
             } if self.is_sealed(*to.ip()) => common.effects.push_back(Effect::Sealed {
-                firewall: *to.ip(),
+                firewall: Some(*to.ip()),
                 from,
                 to,
                 payload,
@@ -308,7 +310,7 @@ impl HomeAgentPart {
                 let changes = self.carriers.reply(*to.ip(), firewall);
                 common.plane(changes);
                 common.effects.push_back(Effect::Sealed {
-                    firewall,
+                    firewall: Some(firewall),
                     from,
                     to,
                     payload,
@@ -482,6 +484,7 @@ fn reason(why: Refusal) -> String {
         Refusal::CopiedRequest => "copied-request".to_owned(),
         Refusal::UnexpectedKeepalive => "unexpected-keepalive".to_owned(),
         Refusal::Denied(code) => format!("denied-{}", code.number()),
+        Refusal::UntrustedNetwork => "untrusted-network".to_owned(),
         Refusal::UntrustedFirewall(_) => "untrusted-firewall".to_owned(),
         Refusal::Revocation(fault) => format!("revocation: {fault:?}"),
     }

@@ -153,10 +153,12 @@ mod tests {
                 udp: UdpWish::Never,
                 firewall: None,
                 hears_revocations: false,
+                monitor: None,
             },
             interfaces: vec!["eth0".to_owned(), "wlan0".to_owned()],
             prefix,
             firewall: None,
+            gateway: None,
         }
     }
 

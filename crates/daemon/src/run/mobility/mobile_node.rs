@@ -1,6 +1,7 @@
 //! A mobile node: it watches its interfaces, tells its machine where it is, and keeps the home
 //! address where it belongs: on the interface at home, else on the tunnel device alone.
 
+mod gateway;
 mod links;
 mod report;
 
@@ -64,6 +65,8 @@ pub(super) struct MobileNodePart {
     macs: BTreeMap<Ipv4Addr, Mac>,
     /// The message that waits until the host has followed.
     held: Option<Effect>,
+    /// The same, through the security layer.
+    held_sealed: Option<Effect>,
     /// The host has followed once: the tunnel device has an address. Before, the kernel drops what
     /// comes out of it, such as the reply of a home agent behind a firewall.
     has_address: bool,
@@ -79,6 +82,8 @@ pub(super) struct MobileNodePart {
     echoes: Option<Echoes>,
     /// What secures packets for the home agent outside of its firewall.
     layer: SecurityLayer,
+    /// The way through a VPN gateway.
+    gateway: gateway::Way,
     /// The layer has asked for its first n.
     has_begun: bool,
 }
@@ -96,9 +101,13 @@ impl MobileNodePart {
             node.set_side(firewall.side, Instant(0));
             security = walls::skip(firewall, setup.config.home_address, counts);
         }
+        if setup.gateway.is_some() {
+            security = Security::Ipsec;
+        }
         Self {
             node,
             layer: SecurityLayer::new(security, setup.config.home_agent),
+            gateway: gateway::Way::default(),
             has_begun: false,
             carriers: Carriers::default(),
             setup: setup.clone(),
@@ -114,6 +123,7 @@ impl MobileNodePart {
             doubted: None,
             macs: BTreeMap::new(),
             held: None,
+            held_sealed: None,
             has_address: false,
             is_unsent: false,
             denied: None,
@@ -160,6 +170,8 @@ impl MobileNodePart {
                     self.lose_home(now);
                 }
             }
+            Input::Tunnel(inner) => self.follow_tunnel(inner, common),
+            Input::Configured => self.gateway.forget(),
             Input::Applied => {
                 self.release(common);
                 self.retry(now);
@@ -182,6 +194,7 @@ impl MobileNodePart {
             Input::Notice(_) | Input::Report(_) => {}
         }
         self.keep_alive(now);
+        self.pass_gateway(common, now);
         self.secure(common);
         self.drain(common, now);
         self.announce(common, now);
@@ -201,6 +214,7 @@ impl MobileNodePart {
                 "announce the home address",
             ),
             (keepalive, "keep the NAT's entry"),
+            (self.gateway.bare_until(), "look for a foreign agent"),
             (self.wait.due(), "look why it is not registered"),
         ];
         let all = all.into_iter();
@@ -254,13 +268,12 @@ impl MobileNodePart {
     /// Whether its links are filtered: nothing proves that the firewall is not in between.
     fn is_outside(&self) -> bool {
         let is_inside = self.node.is_proven_inside() && !self.layer.is_active();
-        self.setup.firewall.is_some() && !is_inside
+        self.setup.has_outside() && !is_inside
     }
 
     /// Whether a packet filter stays if the process ends now.
     pub(super) fn is_filtered(&self) -> bool {
-        let firewall = self.setup.firewall.as_ref();
-        self.is_outside() && firewall.is_some_and(|it| it.is_filtered)
+        self.is_outside() && self.setup.is_filtered()
     }
 
     /// Ends all tunnels.
@@ -274,7 +287,7 @@ impl MobileNodePart {
     fn secure(&mut self, common: &mut Common) {
         let care_of = match self.is_end_to_end() {
             true => self.node.colocated(),
-            false => self.node.outside(),
+            false => self.node.outside().or(self.node.secured()),
         };
         let changes = self.layer.follow(care_of);
         if changes.is_empty() {
@@ -346,15 +359,15 @@ impl MobileNodePart {
                 {
                     true => {
                         let firewall = self.setup.firewall.as_ref();
-                        let sealed = firewall.map(|it| Effect::Sealed {
-                            firewall: it.first.outside,
+                        let sealed = Effect::Sealed {
+                            firewall: firewall.map(|it| it.first.outside),
                             from: SocketAddrV4::new(from, PORT),
                             to,
                             payload,
-                        });
+                        };
                         match self.has_address {
-                            true => common.effects.extend(sealed),
-                            false => self.held = sealed,
+                            true => common.effects.push_back(sealed),
+                            false => self.held_sealed = Some(sealed),
                         }
                         self.layer.sent(now);
                     }
@@ -371,7 +384,7 @@ impl MobileNodePart {
                     self.is_moving = true;
                     common.effects.push_back(Effect::Host);
                     self.is_at_home = is_at_home;
-                    self.held = None;
+                    (self.held, self.held_sealed) = (None, None);
                     self.announcement = is_at_home.then_some((now, ANNOUNCEMENTS));
                 }
                 Output::State(state) => self.become_state(state, common, now),
@@ -431,6 +444,7 @@ impl MobileNodePart {
     fn release(&mut self, common: &mut Common) {
         self.is_moving = false;
         self.has_address = true;
+        common.effects.extend(self.held_sealed.take());
         common.effects.extend(self.held.take());
     }
 

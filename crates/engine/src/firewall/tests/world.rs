@@ -677,6 +677,7 @@ pub(super) fn node_config(number: usize) -> mobile_node::Config {
             inside: vec![inside()],
         }),
         hears_revocations: false,
+        monitor: None,
     }
 }
 
@@ -703,6 +704,7 @@ fn agent_config(options: &Options) -> home_agent::Config {
             false => Vec::new(),
         },
         trusts_traversal: [WALL_INSIDE, options.last_wall].into(),
+        trusted: Vec::new(),
         revocation: None,
     }
 }

@@ -84,7 +84,7 @@ impl Endpoint {
         };
         let care_of = match layer.is_end_to_end() {
             true => node.colocated(),
-            false => node.outside(),
+            false => node.outside().or(node.secured()),
         };
         let changes = layer.follow(care_of);
         self.secure_by(changes, now);

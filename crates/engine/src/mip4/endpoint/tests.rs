@@ -53,6 +53,7 @@ impl Pair {
             udp,
             firewall: None,
             hears_revocations: false,
+            monitor: None,
         };
         let agent = home_agent::Config {
             address: AGENT,
@@ -72,6 +73,7 @@ impl Pair {
             foreign_agents: BTreeMap::new(),
             outside: Vec::new(),
             trusts_traversal: BTreeSet::new(),
+            trusted: Vec::new(),
             revocation: None,
         };
         let seed = |number| Seed::new([number; 32]);

@@ -114,6 +114,7 @@ impl Trio {
             },
             outside: vec![],
             trusts_traversal: BTreeSet::new(),
+            trusted: Vec::new(),
             revocation: None,
         };
         let node = mobile_node::Config {
@@ -135,6 +136,7 @@ impl Trio {
             udp: UdpWish::Never,
             firewall: None,
             hears_revocations: false,
+            monitor: None,
         };
         Self {
             node: MobileNode::new(node, clock, random("node")),

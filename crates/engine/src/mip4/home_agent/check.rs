@@ -30,6 +30,8 @@ pub enum Refusal {
     NotAuthenticated,
     /// The foreign agent has no association with us, but sent an authenticator.
     UnexpectedForeignAuthenticator,
+    /// It does not come from a network inside. Nobody is answered (RFC 5265 §4.3).
+    UntrustedNetwork,
     /// The request names a firewall that we do not trust. It was denied.
     UntrustedFirewall(Ipv4Addr),
     /// A revocation, or an acknowledgment of one, that changed nothing.
@@ -137,7 +139,8 @@ impl<'a> Asked<'a> {
 
     /// Whether the node takes itself to be inside our firewalls: it names none.
     pub(super) fn is_from_inside(&self, config: &Config) -> bool {
-        !config.trusts_traversal.is_empty() && self.firewall.is_none()
+        let has_outside = !config.trusts_traversal.is_empty() || !config.trusted.is_empty();
+        has_outside && self.firewall.is_none()
     }
 
     /// Whether the node has proven its AAA key, if it has one (RFC 4721 §3.4).

@@ -77,6 +77,9 @@ impl HomeAgent {
             home_address: Some(request.home_address),
             why,
         };
+        if !self.trusts(*it.from.ip()) {
+            return Err(denied(Refusal::UntrustedNetwork));
+        }
         let asked = Asked::sort(request, &list).map_err(denied)?;
         let home_address = self.home_address(&asked);
         let home_address = home_address.ok_or_else(|| denied(Refusal::UnknownNode))?;
@@ -114,6 +117,13 @@ impl HomeAgent {
             home_address: Some(home_address),
             why,
         })
+    }
+
+    /// Whether requests from there are heard.
+    fn trusts(&self, from: Ipv4Addr) -> bool {
+        let trusted = &self.config.trusted;
+        let mut all = trusted.iter();
+        trusted.is_empty() || all.any(|it| it.contains_address(from.into()))
     }
 
     /// The association of the foreign agent that a request came through. Nothing proves its source,
@@ -401,7 +411,8 @@ impl HomeAgent {
             };
             let keepalive = self.config.udp_keepalive;
             // Such a tunnel leads to wherever the request came from, in clear, past the firewalls.
-            let keepalive = keepalive.filter(|_| self.config.trusts_traversal.is_empty());
+            let has_outside = asked.is_from_inside(&self.config) || asked.firewall.is_some();
+            let keepalive = keepalive.filter(|_| !has_outside);
             let reply = self.udp_tunnel(&wish, keepalive, &mut grant.tunnel)?;
             grant.udp = Some(UdpAnswer {
                 reply,
@@ -548,6 +559,9 @@ impl HomeAgent {
         });
         if let Some(support) = support.as_ref().filter(|_| !is_agents) {
             support.write(&mut w);
+        }
+        if !self.config.trusted.is_empty() {
+            Extension::TrustedNetworks.write(&mut w);
         }
         let association = self.nodes[&home_address].associations.get(spi);
         let association = association.expect("an association of this node");

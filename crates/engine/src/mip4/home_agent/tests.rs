@@ -56,6 +56,7 @@ fn config() -> Config {
         foreign_agents: [(AGENT, agent)].into(),
         outside: vec![],
         trusts_traversal: BTreeSet::new(),
+        trusted: Vec::new(),
         revocation: None,
     }
 }
@@ -1096,6 +1097,7 @@ fn behind_firewalls() -> HomeAgent {
             firewall: FIREWALL,
         }],
         trusts_traversal: [FIREWALL, SECOND_FIREWALL].into(),
+        trusted: Vec::new(),
         ..config()
     })
 }
@@ -1524,4 +1526,62 @@ fn nobody_gets_a_udp_tunnel_in_clear_past_firewalls() {
     assert_eq!(code(&mut open, &asks(4, forced, None), 4), Code::Accepted);
     let udp = open.bindings(HOME).filter_map(|it| it.tunnel.udp);
     assert_eq!(udp.count(), 1);
+}
+
+/// RFC 5265 §4.3: from elsewhere nobody is heard or answered, whatever his key.
+#[test]
+fn with_trusted_networks_requests_from_elsewhere_are_dropped_and_replies_say_so() {
+    let home = TrafficSelector::subnet(HOME.into(), 24);
+    let mut agent = started(Config {
+        trusted: vec![home, TrafficSelector::host(CARE_OF.into())],
+        ..config()
+    });
+    let outside = Ask {
+        care_of: SECOND_CARE_OF,
+        from: SECOND_CARE_OF,
+        ..ask(1)
+    };
+    // Also where somebody names a care-of address inside.
+    let pretended = Ask {
+        from: SECOND_CARE_OF,
+        ..ask(2)
+    };
+    for (second, one) in (1..).zip([&outside, &pretended]) {
+        let outputs = tell(&mut agent, one, second);
+        let [Output::Refused { why, .. }] = &outputs[..] else {
+            panic!("no answer: {outputs:?}");
+        };
+        assert_eq!(*why, Refusal::UntrustedNetwork);
+    }
+    // A node outside whose request somebody inside passes on is not taken to be there.
+    let passed_on = Ask {
+        care_of: SECOND_CARE_OF,
+        ..ask(3)
+    };
+    assert_eq!(says_trusted(&tell(&mut agent, &passed_on, 3)), None);
+    assert!(care_of_addresses(&agent).is_empty());
+    assert_eq!(says_trusted(&tell(&mut agent, &ask(4), 4)), Some(true));
+    let at_home = Ask {
+        lifetime: 0,
+        care_of: HOME,
+        from: HOME,
+        ..ask(5)
+    };
+    assert_eq!(says_trusted(&tell(&mut agent, &at_home, 5)), Some(true));
+    let mut open = started(config());
+    assert_eq!(says_trusted(&tell(&mut open, &ask(6), 6)), Some(false));
+}
+
+/// Whether a reply says that only networks inside are heard; None: there is no reply.
+fn says_trusted(outputs: &[Output]) -> Option<bool> {
+    outputs.iter().find_map(|it| match it {
+        Output::Send { payload, .. } => {
+            let (_, at) = Message::parse(payload).unwrap();
+            let list = extensions(payload, at).unwrap();
+            let signed = list.iter().take_while(|one| one.covered().is_none());
+            let mut signed = signed.map(|one| &one.extension);
+            Some(signed.any(|one| *one == Extension::TrustedNetworks))
+        }
+        _ => None,
+    })
 }

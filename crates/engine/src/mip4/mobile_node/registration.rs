@@ -10,6 +10,7 @@ use wire::mip4::{
 
 use super::{Attachment, INTERVAL_MIN, MobileNode, Output, State};
 use crate::mip4::association::ReplayProtection;
+use crate::mip4::identification::answers;
 use crate::mip4::tunnel::{Tunnel, UdpWish, keepalive};
 use crate::sa::Encapsulation;
 use crate::time::{Duration, Instant};
@@ -19,7 +20,7 @@ const INTERVAL_MAX: Duration = Duration::from_secs(64);
 
 /// A request that waits for its reply.
 pub(super) struct Pending {
-    request: Request,
+    pub(super) request: Request,
     /// That the request names.
     firewall: Option<Ipv4Addr>,
     /// As it was sent.
@@ -35,6 +36,25 @@ impl Pending {
     /// Whether a request is on its way, and was not denied.
     pub(super) fn is_asked(&self) -> bool {
         self.denied.is_none()
+    }
+
+    /// When a registration of this span is renewed, and when it ends (RFC 5944 §3.6.2.2).
+    fn renewed(&self, span: Duration) -> (Instant, Instant) {
+        let early = (span * 3 / 4).max(INTERVAL_MIN);
+        (self.sent + early, self.sent + span)
+    }
+
+    /// One that was sent, and is to be accepted.
+    pub(super) fn of(request: Request, sent: Instant) -> Self {
+        Self {
+            request,
+            firewall: None,
+            payload: Vec::new(),
+            denied: None,
+            sent,
+            interval: INTERVAL_MIN,
+            due: sent,
+        }
     }
 
     /// Whether a reply may be the answer. A denial is not the last word: whoever hears a request
@@ -75,11 +95,16 @@ impl MobileNode {
             self.ignored.malformed += 1;
             return;
         };
+        if self.is_answer_in_clear(&reply, *from.ip()) {
+            self.hear_in_clear(&reply, payload, &list, now);
+            return;
+        }
         let is_expected = self.pending.as_ref().is_some_and(|pending| {
             let is_ours = pending.request.home_address == reply.home_address;
-            pending.awaits(reply.code) && is_ours && *from.ip() == self.target()
+            let is_its = answers(pending.request.identification, reply.identification);
+            pending.awaits(reply.code) && is_its && is_ours && *from.ip() == self.target()
         });
-        if !is_expected || !self.identifier.matches(reply.identification) {
+        if !is_expected {
             self.ignored.unexpected += 1;
             return;
         }
@@ -132,7 +157,7 @@ impl MobileNode {
         });
     }
 
-    fn request(&mut self, now: Instant) -> Option<Request> {
+    pub(super) fn request(&mut self, now: Instant) -> Option<Request> {
         let config = &self.config;
         let mut flags = 0;
         let wishes = [
@@ -157,7 +182,7 @@ impl MobileNode {
                 flags = 0;
                 (config.home_address, 0)
             }
-            (Attachment::Colocated(address), _) => {
+            (Attachment::Colocated(address) | Attachment::Secured(address), _) => {
                 flags |= RequestFlags::DECAPSULATES;
                 (address, config.lifetime)
             }
@@ -184,7 +209,7 @@ impl MobileNode {
     }
 
     /// The request with its extensions, in the order of RFC 5944 §3.6.1.3.
-    fn signed(&self, request: &Request, now: Instant) -> Vec<u8> {
+    pub(super) fn signed(&self, request: &Request, now: Instant) -> Vec<u8> {
         let config = &self.config;
         let agent = self.through.and_then(|it| self.agents.get(it));
         let mut w = Writer::new();
@@ -236,7 +261,8 @@ impl MobileNode {
     /// Whether the node may have a tunnel in UDP. It is in clear: outside it would lead past the
     /// firewall, and inside there is no NAT to cross, but there may be one who pretends it.
     fn wants_udp(&self) -> bool {
-        self.config.udp != UdpWish::Never && self.config.firewall.is_none()
+        let has_outside = self.config.firewall.is_some() || self.config.monitor.is_some();
+        self.config.udp != UdpWish::Never && !has_outside
     }
 
     /// Where requests go now.
@@ -246,7 +272,7 @@ impl MobileNode {
 
     fn send(&mut self, payload: Vec<u8>) {
         let from = match self.attachment {
-            Attachment::Colocated(address) => address,
+            Attachment::Colocated(address) | Attachment::Secured(address) => address,
             _ => self.config.home_address,
         };
         let is_on_link = self.through.is_some() && self.config.is_reverse;
@@ -261,7 +287,7 @@ impl MobileNode {
 
     /// Whether a reply has the one authenticator that its code needs (RFC 5944 §3.6.2.1). A
     /// foreign agent that shares no association with us may deny without one.
-    fn is_authentic(&self, reply: &Reply, payload: &[u8], list: &[Located]) -> bool {
+    pub(super) fn is_authentic(&self, reply: &Reply, payload: &[u8], list: &[Located]) -> bool {
         let of = |between| {
             let mut found = list
                 .iter()
@@ -298,13 +324,16 @@ impl MobileNode {
             teaches && self.identifier.learn(reply.identification, is_mismatch) && is_mismatch;
         // A registration without time is none, whatever the code says.
         let has_time = pending.request.lifetime == 0 || reply.lifetime > 0;
-        if reply.code.is_accepted() && has_time {
+        if reply.code.is_accepted() && has_time && self.is_trusted(list) {
             self.accept(&pending, reply, list);
             return;
         }
         if self.is_leaving && !is_corrected {
             self.lose();
             return;
+        }
+        if reply.code.is_accepted() && has_time {
+            self.ignored.untrusted += 1;
         }
         // A refused identification was corrected just now; other reasons need time, or somebody.
         let interval = match (is_mismatch, is_corrected) {
@@ -313,7 +342,8 @@ impl MobileNode {
             (false, _) => (pending.interval * 2).min(INTERVAL_MAX),
         };
         if !is_mismatch || interval > INTERVAL_MIN {
-            self.outputs.push_back(Output::Denied(reply.code));
+            let denied = (!reply.code.is_accepted()).then_some(Output::Denied(reply.code));
+            self.outputs.extend(denied);
         }
         let due = (pending.sent + interval).max(now);
         self.pending = Some(Pending {
@@ -324,12 +354,21 @@ impl MobileNode {
         });
     }
 
-    fn accept(&mut self, pending: &Pending, reply: &Reply, list: &[Located]) {
+    /// Whether an accepted registration may hold: it is in a tunnel, proves that the node is
+    /// inside, or ends.
+    fn is_trusted(&self, list: &[Located]) -> bool {
+        let needs_proof = self.config.monitor.is_some() && self.secured().is_none();
+        !needs_proof || self.is_leaving || says_trusted(list)
+    }
+
+    pub(super) fn accept(&mut self, pending: &Pending, reply: &Reply, list: &[Located]) {
         let request = &pending.request;
+        let monitor = self.config.monitor.filter(|_| self.secured().is_none());
         if request.lifetime == 0 {
-            self.renewal = None;
             self.agreement = None;
             let is_home = self.attachment == Attachment::Home;
+            let monitor = monitor.filter(|_| is_home);
+            self.renewal = monitor.map(|span| pending.renewed(span));
             self.set(if is_home {
                 State::Home
             } else {
@@ -338,12 +377,10 @@ impl MobileNode {
             return;
         }
         let granted = reply.lifetime.min(request.lifetime);
-        // RFC 5944 §3.6.2.2: the lifetime runs from the request.
-        self.renewal = (granted != INFINITE).then(|| {
-            let span = Duration::from_secs(granted.into());
-            let early = (span * 3 / 4).max(INTERVAL_MIN);
-            (pending.sent + early, pending.sent + span)
-        });
+        // The lifetime runs from the request.
+        let granted = (granted != INFINITE).then(|| Duration::from_secs(granted.into()));
+        let span = granted.into_iter().chain(monitor).min();
+        self.renewal = span.map(|span| pending.renewed(span));
         let challenge = list.iter().find_map(|one| match &one.extension {
             Extension::Challenge(challenge) => Some(challenge.clone()),
             _ => None,
@@ -375,6 +412,11 @@ impl MobileNode {
             self.outputs.push_back(Output::WantsKeepalive);
         }
     }
+}
+
+/// Whether the home agent says that it hears the networks inside alone.
+pub(super) fn says_trusted(list: &[Located]) -> bool {
+    signed(list).any(|one| one.extension == Extension::TrustedNetworks)
 }
 
 /// What the home agent wrote: nothing behind the first authenticator.

@@ -46,6 +46,7 @@ fn config(replay: ReplayProtection) -> Config {
         udp: UdpWish::Never,
         firewall: None,
         hears_revocations: false,
+        monitor: None,
     }
 }
 
@@ -61,14 +62,14 @@ fn node(config: Config) -> MobileNode {
     MobileNode::new(config, clock(0), Seed::new([2; 32]).stream("node", 0))
 }
 
-fn home_agent(replay: ReplayProtection, firewall: Option<Ipv4Addr>) -> HomeAgent {
+fn agent_config(replay: ReplayProtection, firewall: Option<Ipv4Addr>) -> home_agent::Config {
     let client = home_agent::Client {
         home_address: HOME,
         nai: None,
         aaa: None,
         associations: associations(replay),
     };
-    let config = home_agent::Config {
+    home_agent::Config {
         address: HOME_AGENT,
         prefix_len: 24,
         max_lifetime: 600,
@@ -81,8 +82,12 @@ fn home_agent(replay: ReplayProtection, firewall: Option<Ipv4Addr>) -> HomeAgent
         foreign_agents: BTreeMap::new(),
         outside: vec![],
         trusts_traversal: firewall.into_iter().collect(),
+        trusted: Vec::new(),
         revocation: None,
-    };
+    }
+}
+
+fn home_agent(config: home_agent::Config) -> HomeAgent {
     let random = Seed::new([3; 32]).stream("home agent", 0);
     HomeAgent::new(config, clock(0), Instant(0), random)
 }
@@ -124,7 +129,10 @@ impl Road {
     fn new(config: Config) -> Self {
         let replay = config.associations.first().replay();
         Self {
-            agent: home_agent(replay, config.firewall.as_ref().map(|it| it.address)),
+            agent: home_agent(agent_config(
+                replay,
+                config.firewall.as_ref().map(|it| it.address),
+            )),
             node: node(config),
             now: Instant(0),
             latency: Duration::from_millis(10),
@@ -322,6 +330,7 @@ fn forged_and_foreign_replies_are_ignored_and_counted() {
         unexpected: 2,
         unauthenticated: 2,
         stale: 0,
+        untrusted: 0,
     };
     assert_eq!(node.ignored(), expected);
     assert_eq!(
@@ -637,7 +646,7 @@ fn a_storm_ends_in_agreement() {
                     .node
                     .set_clock(clock(u64::from(random.u32() % 100_000))),
                 3 => {
-                    road.agent = home_agent(replay, None);
+                    road.agent = home_agent(agent_config(replay, None));
                 }
                 _ => {
                     had.push(care_of);
@@ -996,3 +1005,5 @@ fn accepted(request: &Request) -> Reply {
         identification: request.identification,
     }
 }
+
+mod secured;

@@ -504,6 +504,7 @@ fn a_colocated_node_believes_only_its_home_agent() {
         malformed: 0,
         unexpected: 3,
         unauthenticated: 2,
+        untrusted: 0,
         stale: 1,
     };
     assert_eq!((world.node.ignored(), world.agrees()), (expected, true));

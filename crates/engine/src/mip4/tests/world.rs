@@ -148,6 +148,7 @@ impl World {
             udp: UdpWish::Never,
             firewall: None,
             hears_revocations: policies.node,
+            monitor: None,
         };
         let now = at(0);
         let agent = |number| {
@@ -489,6 +490,7 @@ fn home_config(revocation: Option<Policy>) -> home_agent::Config {
         foreign_agents: agents.into(),
         outside: vec![],
         trusts_traversal: [].into(),
+        trusted: Vec::new(),
         revocation,
     }
 }

@@ -49,7 +49,8 @@ impl Liveness {
     /// `start = "on-traffic"`, only if packets have no answer.
     fn is_wanted(&self, start: Option<Start>) -> bool {
         let unheard = self.unheard.as_deref();
-        start == Some(Start::AtOnce) || unheard.is_some_and(|it| it.since.is_some())
+        matches!(start, Some(Start::AtOnce | Start::OnCommand))
+            || unheard.is_some_and(|it| it.since.is_some())
     }
 }
 

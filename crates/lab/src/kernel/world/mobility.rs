@@ -73,6 +73,7 @@ fn agent(blueprint: &Blueprint, index: usize) -> Option<Mobile> {
         foreign_agents: BTreeMap::new(),
         outside,
         trusts_traversal,
+        trusted: Vec::new(),
         revocation: None,
     };
     let seed = blueprint.secrets(&blueprint.nodes[index].name);
@@ -98,6 +99,7 @@ fn node(blueprint: &Blueprint, own: &MobileSetup) -> Mobile {
         udp: layer.udp,
         firewall: blueprint.firewall(layer.station),
         hears_revocations: false,
+        monitor: None,
     };
     let seed = blueprint.secrets(&blueprint.nodes[layer.station].name);
     let bits = own.network.bits;

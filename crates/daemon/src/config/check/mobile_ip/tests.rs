@@ -105,7 +105,7 @@ fn what_a_mobile_node_can_never_use_is_refused() {
                 "lifetime",
                 "reverse_tunnel = false\nlifetime",
                 "mobile.reverse_tunnel",
-                "goes through the tunnel alone",
+                "goes through the tunnel: remove it",
             ),
         ],
     );

@@ -66,7 +66,11 @@ impl MobileNodePart {
     fn leaves_by(&self, own: Ipv4Addr, interface: &str) -> bool {
         let to = match &self.setup.firewall {
             Some(it) if it.machine.is_none() || self.node.is_outside(own) => it.first.outside,
-            _ => self.setup.config.home_agent,
+            _ => {
+                let gateway = self.setup.gateway.as_ref();
+                let gateway = gateway.and_then(|it| it.addresses.first().copied());
+                gateway.unwrap_or(self.setup.config.home_agent)
+            }
         };
         let index = if_nametoindex(interface).ok();
         index.is_some() && leaves_by(own, to, self.mark) == index
@@ -114,6 +118,7 @@ impl MobileNodePart {
         if attachment != Attachment::Home {
             self.is_at_home = false;
         }
+        let attachment = self.through_gateway(attachment, now);
         self.node.attach(attachment, now);
     }
 
@@ -200,6 +205,7 @@ fn words(attachment: Attachment) -> String {
         Attachment::Detached => "no interface has a link".to_owned(),
         Attachment::Home => "attached at home".to_owned(),
         Attachment::Colocated(own) => format!("attached elsewhere, with the address {own}"),
+        Attachment::Secured(inner) => format!("attached through the VPN gateway, as {inner}"),
         Attachment::Visiting => {
             "attached elsewhere, without an address: a foreign agent is needed".to_owned()
         }

@@ -58,6 +58,7 @@ impl MobileNodePart {
             ("unexpected", ignored.unexpected),
             ("unauthenticated", ignored.unauthenticated),
             ("stale", ignored.stale),
+            ("untrusted", ignored.untrusted),
         ];
         let counts = counts.into_iter().filter(|(_, count)| *count > 0);
         let mut status = MobilityStatus {
@@ -67,7 +68,11 @@ impl MobileNodePart {
             home_address: Some(config.home_address),
             home_agent: Some(config.home_agent),
             refused: counts.map(|(why, count)| (why.to_owned(), count)).collect(),
-            side: self.setup.firewall.as_ref().map(|_| self.side().to_owned()),
+            side: self.setup.has_outside().then(|| self.side().to_owned()),
+            tunnel: self
+                .connection()
+                .filter(|_| self.layer.is_active())
+                .map(str::to_owned),
             filtered: self.is_filtered(),
             trouble: self.obstacle(),
             ..MobilityStatus::default()
@@ -152,7 +157,9 @@ impl MobileNodePart {
         let outside = self.node.outside().and(self.setup.firewall.as_ref());
         let through = self.node.through();
         let peer = outside.map_or(agent, |it| it.first.outside);
-        if let Some(code) = self.denied {
+        if let Some(text) = self.gateway_trouble() {
+            text
+        } else if let Some(code) = self.denied {
             refused(code)
         } else if self.node.ignored().unauthenticated > self.wait.unauthenticated {
             "an answer came whose authenticator is wrong: the keys of `association` differ, or \
@@ -180,6 +187,32 @@ impl MobileNodePart {
         } else {
             self.silent_agent(interface)
         }
+    }
+
+    /// What is in the way outside, with a VPN gateway.
+    fn gateway_trouble(&self) -> Option<String> {
+        let connection = self.connection()?;
+        let agent = self.setup.config.home_agent;
+        if self.node.ignored().untrusted > 0 && self.node.secured().is_none() {
+            return Some(format!(
+                "the home agent {agent} answers in clear and does not say from which networks: \
+                 write `trusted_networks` into its [home_agent]"
+            ));
+        }
+        if self.node.secured().is_some() {
+            return self.denied.is_none().then(|| {
+                format!(
+                    "nothing comes back from the home agent {agent} through {connection}: do its \
+                     `trusted_networks`, its routes and the gateway's have the tunnel's inner \
+                     address?"
+                )
+            });
+        }
+        self.node.colocated()?;
+        Some(format!(
+            "the home agent {agent} does not answer in clear, as it does inside, and {connection} \
+             is not up: `caravan status {connection}` says why"
+        ))
     }
 
     /// The home agent is asked in clear, and does not answer.

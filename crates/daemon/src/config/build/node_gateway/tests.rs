@@ -1,0 +1,163 @@
+//! `[mobile.gateway]` and the connection that it names, and `trusted_networks` of a home agent.
+
+use std::path::Path;
+
+use super::*;
+use crate::config::build::{Names, Origin, build, file};
+
+const NODE: &str = "[mobile]\nhome_address = \"10.18.3.17\"\nprefix = 24\n\
+    home_agent = \"10.18.3.1\"\ninterfaces = [\"eth0\"]\n";
+const KEY: &str = "association = { spi = 1000, key = \"30313233343536373839616263646566\" }\n";
+const GATEWAY: &str = "[mobile.gateway]\nconnection = \"work\"\n";
+const WORK: &str = "[connections.work]\nremote_addrs = [\"203.0.113.1\"]\nvips = [\"0.0.0.0\"]\n\
+    local = { auth = \"psk\", secret = \"a long secret of both ends\", id = \"ms.example\" }\n\
+    remote = { auth = \"psk\", id = \"gw.example\" }\n";
+const CHILD: &str = "[connections.work.children.net]\nremote_ts = [\"10.18.3.1/32\"]\n";
+const AGENT: &str = "[home_agent]\naddress = \"10.18.3.1\"\nprefix = 24\ninterface = \"eth1\"\n";
+
+fn built(text: &str) -> Result<Loaded, String> {
+    let path = Path::new("mobile.toml");
+    let file = file::parse(path, text).map_err(|fault| fault.to_string())?;
+    let built = build(path, file, (Names::Needed, Origin::Files));
+    built.map_err(|fault| fault.to_string())
+}
+
+fn whole() -> String {
+    format!("{NODE}{KEY}{GATEWAY}{WORK}{CHILD}")
+}
+
+#[test]
+fn the_connection_serves_the_node_alone() {
+    // A full tunnel would take everything of this host.
+    for child in [
+        CHILD,
+        "[connections.work.children.net]\nremote_ts = [\"0.0.0.0/0\"]\n",
+    ] {
+        let loaded = built(&format!("{NODE}{KEY}{GATEWAY}{WORK}{child}")).expect("good");
+        assert!(loaded.is_of_node("work") && !loaded.is_of_node("mobile"));
+        assert!(!loaded.is_blocking("work"));
+        assert!(loaded.full_tunnels.is_empty());
+        assert_eq!(loaded.engine.connections[0].start, Start::OnCommand);
+        let Some(Mobility::MobileNode(node)) = &loaded.mobility else {
+            panic!("a mobile node");
+        };
+        assert_eq!(node.config.monitor, Some(Duration::from_secs(60)));
+        let gateway = node.gateway.as_ref().expect("a gateway");
+        assert_eq!(gateway.addresses, [Ipv4Addr::new(203, 0, 113, 1)]);
+        assert!(node.has_outside() && node.is_filtered());
+    }
+    let other = whole().replace(
+        "connection = \"work\"",
+        "connection = \"work\"\nfilter = false",
+    );
+    let loaded = built(&other).expect("good");
+    let said = loaded.warnings.iter().find(|(part, _)| part == "mobile");
+    assert!(
+        said.expect("a warning")
+            .1
+            .starts_with("gateway.filter: false lets")
+    );
+    // Without the table the connection is one like others.
+    let plain = built(&format!("{NODE}{KEY}{WORK}{CHILD}")).expect("good");
+    assert!(plain.is_blocking("work") && !plain.is_of_node("work"));
+    assert_eq!(plain.engine.connections[0].start, Start::AtOnce);
+}
+
+#[test]
+fn what_a_gateway_of_a_node_lacks_is_told() {
+    for (old, new, why) in [
+        (
+            "\"work\"",
+            "\"wrok\"",
+            "there is no [connections.wrok] in this file",
+        ),
+        (
+            "[connections.work]\n",
+            "monitor = \"2s\"\n[connections.work]\n",
+            "2 s is outside 10 s to 1 h",
+        ),
+        (
+            "spi = 1000,",
+            "spi = 1000, replay = \"nonces\",",
+            "nonces allow one question",
+        ),
+        (
+            "\"203.0.113.1\"",
+            "\"gw.example\"",
+            "\"gw.example\" is not an IPv4 address",
+        ),
+        ("\"203.0.113.1\"", "\"2001:db8::1\"", "not an IPv4 address"),
+        (
+            "vips =",
+            "remote_port = 4500\nvips =",
+            "lets IKE pass on UDP ports 500 and 4500 alone",
+        ),
+        (
+            "vips =",
+            "mobike = false\nvips =",
+            "needs IKEv2 with MOBIKE",
+        ),
+        (
+            "\"0.0.0.0\"",
+            "\"::\"",
+            "the tunnel's inner address is the care-of address",
+        ),
+        (
+            "10.18.3.1/32",
+            "10.19.0.0/16",
+            "no child leads from the inner address to the home agent",
+        ),
+        (
+            "[connections.work.children.net]\n",
+            "[connections.work.children.net]\nlocal_ts = [\"10.18.3.17/32\"]\n",
+            "without local_ts",
+        ),
+        (
+            "interfaces =",
+            "reverse_tunnel = false\ninterfaces =",
+            "goes through the tunnel: remove it, or write true",
+        ),
+        (
+            "interfaces =",
+            "udp = \"always\"\ninterfaces =",
+            "nothing leaves in clear",
+        ),
+    ] {
+        let wrong = whole().replacen(old, new, 1);
+        // "work" is named twice: by the node, and by the table's header.
+        match built(&wrong) {
+            Err(text) => assert!(text.contains(why), "{new}: {text}"),
+            Ok(_) => panic!("{new} is good"),
+        }
+    }
+}
+
+#[test]
+fn the_home_network_is_trusted_and_not_everything_is() {
+    let agent = |line: &str| {
+        let node = "[mobile_nodes.ms]\nhome_address = \"10.18.3.17\"\n";
+        built(&format!("{AGENT}{line}{node}{KEY}"))
+    };
+    let trusted = |line: &str| match agent(line).expect(line).mobility {
+        Some(Mobility::HomeAgent(setup)) => setup.config.trusted,
+        _ => panic!("a home agent"),
+    };
+    assert!(trusted("").is_empty());
+    assert_eq!(
+        trusted("trusted_networks = [\"10.0.0.0/8\", \"192.168.9.0/24\"]\n").len(),
+        2
+    );
+    for (line, why) in [
+        (
+            "[\"192.168.9.0/24\"]",
+            "the home network 10.18.3.0/24 is not among them",
+        ),
+        ("[]", "the home network 10.18.3.0/24 is not among them"),
+        ("[\"0.0.0.0/0\"]", "would take every network to be inside"),
+    ] {
+        let said = agent(&format!("trusted_networks = {line}\n"))
+            .err()
+            .expect(line);
+        assert!(said.contains(why), "{said}");
+    }
+}

@@ -1,0 +1,132 @@
+//! The way home through a VPN gateway (RFC 5266): a tunnel of IKEv2 outside, whose inner address is
+//! the care-of address, and none inside. The node of IKE moves the tunnel by itself (MOBIKE), so a
+//! move outside needs no registration.
+//!
+//! Left out: a network outside that looks like home. There the node asks in clear alone, and is not
+//! reached.
+
+use std::net::Ipv4Addr;
+
+use engine::mip4::mobile_node::Attachment;
+use engine::time::{Duration, Instant};
+use tracing::info;
+
+use super::MobileNodePart;
+use crate::run::mobility::look::Link;
+use crate::run::mobility::{Common, Effect};
+
+/// How long a link without an address may have none, before a foreign agent is looked for: DHCP
+/// takes a moment, and the registration through the tunnel would be lost.
+const BARE_SPAN: Duration = Duration::from_secs(3);
+
+/// What is known of the way.
+#[derive(Default)]
+pub(super) struct Way {
+    /// The tunnel's inner address, while it is up.
+    inner: Option<Ipv4Addr>,
+    /// Whether the node of IKE was told to bring it up.
+    is_wanted: bool,
+    /// The link has no address: until when one is waited for.
+    bare_until: Option<Instant>,
+}
+
+impl Way {
+    /// The node of IKE may have forgotten what it was told.
+    pub(super) fn forget(&mut self) {
+        self.is_wanted = false;
+    }
+
+    pub(super) fn bare_until(&self) -> Option<Instant> {
+        self.bare_until
+    }
+
+    /// Whether the tunnel is up.
+    pub(super) fn is_open(&self) -> bool {
+        self.inner.is_some()
+    }
+}
+
+impl MobileNodePart {
+    pub(in crate::run::mobility) fn connection(&self) -> Option<&str> {
+        let gateway = self.setup.gateway.as_ref();
+        gateway.map(|it| &*it.connection)
+    }
+
+    /// The tunnel has come or gone. What comes out of it needs the address on the tunnel device
+    /// first.
+    pub(super) fn follow_tunnel(&mut self, inner: Option<Ipv4Addr>, common: &mut Common) {
+        if self.gateway.inner == inner {
+            return;
+        }
+        self.gateway.inner = inner;
+        if inner.is_some() {
+            self.has_address = false;
+            common.effects.push_back(Effect::Host);
+        }
+    }
+
+    /// Wants the tunnel while nothing proves that the node is inside, and goes through it when it is
+    /// up. Meanwhile the home agent is asked in clear (RFC 5265 §3.3).
+    pub(super) fn pass_gateway(&mut self, common: &mut Common, now: Instant) {
+        if self.setup.gateway.is_none() {
+            return;
+        }
+        let own = match self.seen {
+            Some(Link::Address(_, own)) => Some(own),
+            _ => None,
+        };
+        let is_inside = self.node.is_proven_inside();
+        let is_wanted = !is_inside && (own.is_some() || self.gateway.is_wanted);
+        if self.gateway.is_wanted != is_wanted {
+            self.gateway.is_wanted = is_wanted;
+            info!(
+                "{}",
+                if is_wanted {
+                    "outside, or not known to be inside"
+                } else {
+                    "inside"
+                }
+            );
+            common.effects.push_back(Effect::Connect(is_wanted));
+        }
+        if self.gateway.bare_until.is_some_and(|until| until <= now) {
+            self.gateway.bare_until = None;
+            self.node.attach(Attachment::Visiting, now);
+        }
+        let is_secured = self.node.secured().is_some();
+        match (own, self.gateway.inner) {
+            (Some(own), Some(inner)) if !is_inside => {
+                self.node.attach(Attachment::Secured(inner), now);
+                self.node.probe(Some(own), now);
+            }
+            (Some(own), None) if is_secured => {
+                self.node.attach(Attachment::Colocated(own), now);
+            }
+            (None, None) if is_secured => {
+                let attachment = match self.link {
+                    Some(_) => Attachment::Visiting,
+                    None => Attachment::Detached,
+                };
+                self.node.attach(attachment, now);
+            }
+            _ => {}
+        }
+    }
+
+    /// To what the node is attached on another link. While the tunnel is up it stays behind the
+    /// gateway: on the next address the tunnel follows, and nothing else changes.
+    pub(super) fn through_gateway(&mut self, attachment: Attachment, now: Instant) -> Attachment {
+        self.gateway.bare_until = None;
+        let secured = self.node.secured().filter(|_| self.gateway.is_open());
+        let Some(inner) = secured else {
+            return attachment;
+        };
+        match attachment {
+            Attachment::Home | Attachment::Secured(_) => return attachment,
+            Attachment::Visiting => self.gateway.bare_until = Some(now + BARE_SPAN),
+            Attachment::Detached | Attachment::Colocated(_) => {}
+        }
+        self.node.probe(None, now);
+        Attachment::Secured(inner)
+    }
+}

@@ -1,0 +1,174 @@
+"""Fig. 1 with a VPN gateway in the firewall's place (RFC 5266): outside, a tunnel of IKEv2 whose
+inner address is the node's care-of address, and inside nothing but Mobile IP.
+
+The gateway runs on `fw`, whose packet filter lets nothing else in. Its pool is a network inside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any
+
+from caravan.testbed.caravan import READY_S, toml
+from caravan.testbed.mobile_ip import ASSOCIATION, HOME_AGENT, MOBILE, Place, Role, Settings
+from caravan.testbed.mvpn import (
+    BRANCH,
+    HOME,
+    INSIDE,
+    INSIDE_NETWORKS,
+    OUTSIDE,
+    PLAIN,
+    Move,
+    Mvpn,
+)
+
+POOL = "192.168.9.0/24"
+"""Inner addresses of tunnels, routed inside."""
+TRUSTED = (INSIDE_NETWORKS, "192.168.4.0/24", POOL)
+CONNECTION = "work"
+SECRET = "the key of the gateway and of one node, long enough to be in no dictionary"
+NAMES = ("gw.example", "ms.example")
+
+CLOSED = """table ip closed {
+    chain forward {
+        type filter hook forward priority filter;
+        iifname "out0" drop
+        oifname "out0" drop
+    }
+}
+"""
+
+
+def _end(name: str) -> dict[str, Any]:
+    return {"auth": "psk", "secret": SECRET, "id": name}
+
+
+def close(network: Mvpn) -> None:
+    """Let nothing through `fw` but what its gateway takes off or puts into a tunnel, and lead the
+    pool there."""
+    network.fw.load_nft(CLOSED, "closed")
+    network.r2.add_route(POOL, INSIDE)
+
+
+def vpn_gateway(network: Mvpn, settings: Settings = PLAIN) -> Role:
+    """Start the gateway; `settings.own`: keys of its connection."""
+    own: dict[str, Any] = {
+        "pools": ["inner"],
+        "local": _end(NAMES[0]),
+        "remote": _end(NAMES[1]),
+    }
+    tables: dict[str, dict[str, Any]] = {
+        "pools.inner": {"addrs": POOL},
+        f"connections.{CONNECTION}": own | settings.own,
+        f"connections.{CONNECTION}.children.net": {"local_ts": [INSIDE_NETWORKS]},
+    }
+    return Role(network.fw, "gateway", toml(tables | settings.tables))
+
+
+def home_agent(network: Mvpn, settings: Settings = PLAIN) -> Role:
+    """Start the home agent, which hears the networks inside alone."""
+    own: dict[str, Any] = {
+        "address": HOME_AGENT,
+        "prefix": 24,
+        "interface": "eth0",
+        "trusted_networks": list(TRUSTED),
+    }
+    tables: dict[str, dict[str, Any]] = {
+        "home_agent": own | settings.own,
+        "mobile_nodes.ms": {"home_address": MOBILE, "association": ASSOCIATION},
+    }
+    return Role(network.ha, "home-agent", toml(tables | settings.tables))
+
+
+def mobile_node(
+    network: Mvpn, settings: Settings = PLAIN, through: Mapping[str, Any] | None = None
+) -> Role:
+    """Start the mobile node; `through`: keys of `[mobile.gateway]` besides its connection."""
+    own: dict[str, Any] = {
+        "home_address": MOBILE,
+        "prefix": 24,
+        "home_agent": HOME_AGENT,
+        "interfaces": ["eth0"],
+        "association": ASSOCIATION,
+    }
+    connection: dict[str, Any] = {
+        "remote_addrs": [OUTSIDE],
+        "vips": ["0.0.0.0"],
+        "local": _end(NAMES[1]),
+        "remote": _end(NAMES[0]),
+    }
+    tables: dict[str, dict[str, Any]] = {
+        "mobile": own | settings.own,
+        "mobile.gateway": {"connection": CONNECTION} | dict(through or {}),
+        f"connections.{CONNECTION}": connection,
+        f"connections.{CONNECTION}.children.net": {"remote_ts": [f"{HOME_AGENT}/32"]},
+    }
+    return Role(network.ms, "up", toml(tables | settings.tables))
+
+
+@dataclass(frozen=True)
+class Roles:
+    """All roles of a network, with its node at home."""
+
+    ha: Role
+    gw: Role
+    ms: Role
+
+
+@contextlib.contextmanager
+def all_roles(
+    network: Mvpn,
+    *,
+    agent: Settings = PLAIN,
+    node: Settings = PLAIN,
+    through: Mapping[str, Any] | None = None,
+) -> Iterator[Roles]:
+    """Run home agent, gateway and mobile node, and wait until the node is at home."""
+    close(network)
+    with home_agent(network, agent) as ha, vpn_gateway(network) as gw:
+        ha.wait_ready()
+        gw.wait_ready()
+        with mobile_node(network, node, through) as ms:
+            ms.wait_ready().wait_at(HOME)
+            yield Roles(ha, gw, ms)
+
+
+def session(node: Role) -> dict[str, Any] | None:
+    """The node's session with the gateway, in `caravan status --json`."""
+    (connection,) = node.status()["connections"]
+    sessions: list[dict[str, Any]] = connection.get("sessions", [])
+    return sessions[0] if sessions else None
+
+
+def is_inside(place: Place) -> bool:
+    """Whether a place is of the company's own network."""
+    return place in (HOME, BRANCH)
+
+
+def wait_at(node: Role, place: Place, timeout_s: float = READY_S) -> None:
+    """Wait until the node is registered, and knows on which side of the gateway it is."""
+    if is_inside(place):
+        node.wait_at(place, timeout_s)
+        node.wait_for(lambda it: not it["filtered"], "inside", timeout_s)
+        node.process.wait_for(lambda: session(node) is None, "no tunnel", timeout_s)
+        return
+
+    def is_there(it: dict[str, Any]) -> bool:
+        care_of = it["care_of"] or "0.0.0.0"
+        is_inner = IPv4Address(care_of) in IPv4Network(POOL)
+        return bool(it["state"] == "registered" and it["side"] == "outside" and is_inner)
+
+    node.wait_for(is_there, "registered through the gateway", timeout_s)
+
+
+def walk(network: Mvpn, node: Role, to: Place) -> Move:
+    """Move the node, and wait until it is registered there."""
+    moved = network.move(to)
+    wait_at(node, to)
+    if to == HOME:
+        # A node that is still leaving takes back what DHCP has set.
+        network.settle(to, node.host)
+    return moved

@@ -1,0 +1,202 @@
+"""What a move costs in the successors of the mobile private network: rounds, bytes and the gap.
+
+`python -m caravan.threeways.successors [--delay MS]` takes a node with a VPN gateway in SKIP's
+place (RFC 5266) from home to networks outside and back. Each move is computed from the messages of
+its exchanges and run in namespaces with the real program. With a home agent outside (RFC 5265) a
+move there is a registration with that one, below IPsec: it is computed alone.
+
+A gap begins when the node has its new address, as its log says, and ends with the first answer to
+an echo request, of which one is sent every 10 ms. Left out: a simulation with the real machines. No
+simulated host runs a node of IKEv2 below Mobile IP.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from caravan import _lab
+from caravan.lab import core
+from caravan.testbed import NamespaceError, enter
+from caravan.testbed.host import Host
+from caravan.testbed.mobile_ip import Place, Role
+from caravan.testbed.mvpn import (
+    BRANCH,
+    COMPANY,
+    CORRESPONDENT,
+    HOME,
+    HOTEL,
+    VISITED,
+    Move,
+    Mvpn,
+)
+from caravan.testbed.mvpn_gateway import all_roles, is_inside, walk
+from caravan.testbed.process import Process
+from caravan.testbed.relay import LinkConfig
+
+WALK = (VISITED, HOTEL, COMPANY, VISITED, BRANCH, VISITED, HOME)
+RATE = "10 Mbit/s"
+STAY_S = 1.0
+"""Between two moves in the testbed."""
+ECHO_INTERVAL_S = 0.01
+REGISTERED, MOVED, OUT = ("mobile-ip",), ("ikev2-mobike",), ("ikev2-psk", "mobile-ip")
+"""The exchanges of a move: inside, from one network outside to another, and from inside to one."""
+DATA_BYTES = 84
+TUNNELLED_BYTES = 20
+"""Of IP in IP (RFC 2003 §3), inside ESP."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the messages of a move take: rounds, bytes, and seconds to the first data back."""
+
+    rounds: int
+    message_bytes: float
+    gap_s: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """A move: its cost, and its gap in namespaces; None: it was not run."""
+
+    kind: str
+    cost: Cost
+    testbed_s: float | None
+
+
+def exchanges_of(former: Place, to: Place) -> tuple[str, ...]:
+    """The exchanges that a move with a VPN gateway needs, by name (RFC 5266 §3)."""
+    if is_inside(to):
+        return REGISTERED
+    return OUT if is_inside(former) else MOVED
+
+
+def computed(names: Sequence[str], delay_ms: float) -> Cost:
+    """Exchanges one after the other over a path with this one-way delay."""
+    first, *more = [core.find("exchange", name) for name in names]
+    keys = {"title": "The path", "rate": RATE, "delay": f"{delay_ms} ms", "mtu": 1500}
+    text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
+    text += "".join(f'sources.{key} = "this run"\n' for key in keys if key != "title")
+    request = {
+        "detection_s": 0,
+        "data_bytes": DATA_BYTES + TUNNELLED_BYTES,
+        "file": first.file,
+        "text": first.text,
+        "more": [{"name": one.name, "file": one.file, "text": one.text} for one in more],
+        "link": {"name": "path", "file": "path.toml", "text": text},
+        "policy": None,
+        "device": None,
+    }
+    answer = json.loads(_lab.exchange(json.dumps(request)))
+    return Cost(int(answer["rounds"]), float(answer["bytes"]), float(answer["gap_s"]))
+
+
+def rows(delay_ms: float, output: Path) -> list[Row]:
+    """Each move of `WALK`, and the one move that RFC 5265 does otherwise."""
+    found = []
+    former = HOME
+    for place, testbed in zip(WALK, run(delay_ms, output), strict=True):
+        path_ms = 0 if is_inside(place) else delay_ms
+        cost = computed(exchanges_of(former, place), path_ms)
+        found.append(Row(f"{former.bridge} to {place.bridge}", cost, testbed))
+        former = place
+    by_agent = computed(REGISTERED, delay_ms)
+    found.append(Row("outside to outside, RFC 5265", by_agent, None))
+    return found
+
+
+def run(delay_ms: float, output: Path) -> list[float]:
+    """The gap of each move of `WALK` in namespaces."""
+    link = LinkConfig(rate="10mbit", delay=f"{delay_ms * 1000:.0f}us") if delay_ms else None
+    with Mvpn(output, outside=link) as network, all_roles(network) as roles:
+        echoes = echo(network.ms)
+        found = []
+        for place in WALK:
+            time.sleep(STAY_S)
+            moved = walk(network, roles.ms, place)
+            found.append(gap_of(roles.ms, moved, echoes))
+        echoes.stop()
+        return found
+
+
+def echo(host: Host) -> Process:
+    """Send echo requests to the correspondent."""
+    argv = ["ping", "-n", "-D", "-i", str(ECHO_INTERVAL_S), CORRESPONDENT]
+    process = host.popen(argv, name="echo")
+    process.wait_for(lambda: len(answered(process)) > 0, "an answer", 10)
+    return process
+
+
+def answered(echoes: Process) -> list[float]:
+    """When each answer came, in seconds since the epoch."""
+    return [float(it) for it in re.findall(r"^\[([\d.]+)\] .*icmp_seq=", echoes.stdout(), re.M)]
+
+
+def gap_of(node: Role, move: Move, echoes: Process) -> float:
+    """From the node's address on the new link, at home from the link, to the first answer."""
+
+    def came() -> float | None:
+        attached = attached_at(node, move)
+        if attached is None:
+            return None
+        return min((at - attached for at in answered(echoes) if at > attached), default=None)
+
+    echoes.wait_for(lambda: came() is not None, "an answer after the move", 30)
+    gap = came()
+    assert gap is not None
+    return gap
+
+
+def attached_at(node: Role, move: Move) -> float | None:
+    """When the node saw its new address, or that it is home."""
+    words = ("attached elsewhere, with the address", "attached at home")
+    at_home = (*words, "attached elsewhere, without an address")
+    wanted = at_home if move.to == HOME else words
+    moments = [
+        moment
+        for moment, fields in node.events()
+        if moment >= move.time_s and str(fields.get("message", "")).startswith(wanted)
+    ]
+    return moments[0] if moments else None
+
+
+def shown(found: Sequence[Row]) -> Table:
+    """The table, one line a move."""
+    table = Table(title="A move: messages, and the gap in ms", box=box.SIMPLE_HEAD)
+    for heading in ("move", "rounds", "bytes", "model", "testbed"):
+        table.add_column(heading, justify="left" if heading == "move" else "right")
+    for row in found:
+        cost = row.cost
+        testbed = "-" if row.testbed_s is None else f"{row.testbed_s * 1000:.1f}"
+        numbers = (str(cost.rounds), f"{cost.message_bytes:.0f}", f"{cost.gap_s * 1000:.1f}")
+        table.add_row(row.kind, *numbers, testbed)
+    return table
+
+
+def main(
+    delay: Annotated[float, typer.Option(help="ms, one way, between gateway and internet")] = 40,
+    output: Annotated[Path, typer.Option(help="folder for logs")] = Path("successors-out"),
+) -> None:
+    """What each move costs: computed, and run in namespaces."""
+    enter()
+    Console(highlight=False).print(shown(rows(delay, output.resolve())))
+
+
+if __name__ == "__main__":
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(main)
+    try:
+        app()
+    except (NamespaceError, core.LabError) as failure:
+        typer.secho(f"successors: {failure}", fg="red", err=True)
+        raise SystemExit(1) from None

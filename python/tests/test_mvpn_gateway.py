@@ -1,0 +1,245 @@
+"""The successor of the mobile private network (RFC 5266): a node keeps its address and its
+connections while it goes out of its company's network, through a VPN gateway with MOBIKE."""
+
+from __future__ import annotations
+
+import socket
+import time
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+
+import pytest
+from mobile_ip_captures import REQUEST, read_registrations
+from mvpn_by_hand import reaches
+
+from caravan.testbed.capture import ETHER_TYPE_ARP, ETHER_TYPE_IPV4, Capture, Frame
+from caravan.testbed.caravan import order
+from caravan.testbed.mobile_ip import HOME_AGENT, MOBILE, Place, Role, Settings
+from caravan.testbed.mvpn import (
+    BRANCH,
+    COMPANY,
+    CORRESPONDENT,
+    HOME,
+    HOTEL,
+    OUTSIDE,
+    VISITED,
+    Mvpn,
+    gaps,
+)
+from caravan.testbed.mvpn_gateway import (
+    CONNECTION,
+    POOL,
+    TRUSTED,
+    all_roles,
+    close,
+    home_agent,
+    is_inside,
+    mobile_node,
+    session,
+    vpn_gateway,
+    walk,
+)
+from caravan.testbed.ssh import ssh_session
+from caravan.testbed.traffic import endless_download, ping
+
+pytestmark = pytest.mark.root
+
+PLACES = (VISITED, HOTEL, COMPANY, BRANCH, VISITED, HOME)
+GAP_S = 1.0
+"""The longest gap of a move from one network outside to another, on a busy machine."""
+
+
+def spis(node: Role) -> list[str]:
+    """What names the node's tunnel."""
+    now = session(node)
+    return [] if now is None else [str(child["spi_in"]) for child in now["children"]]
+
+
+def tables(network: Mvpn) -> str:
+    """The node's nftables, by name."""
+    return network.ms.run(["nft", "list", "tables"]).stdout
+
+
+def wait_filtered(network: Mvpn, is_filtered: bool) -> None:
+    """Wait until the node's packet filter stands, or does not."""
+    until = time.monotonic() + 5
+    while ("caravan." in tables(network)) != is_filtered:
+        assert time.monotonic() < until, tables(network)
+        time.sleep(0.02)
+
+
+def test_a_download_and_an_ssh_session_survive_all_moves(output: Path) -> None:
+    """From home outside, behind a NAT, behind another company's firewall, into a branch, and home
+    again. Between networks outside nothing is registered, and nothing is negotiated."""
+    with Mvpn(output, hops=6) as network, all_roles(network) as roles:
+        assert session(roles.ms) is None and "caravan." not in tables(network)
+        with (
+            Capture(network.ms, "eth0", output / "at-ms") as at_node,
+            Capture(network.fw, "in0", output / "at-fw") as behind,
+            ssh_session(network.ms, network.cn1, CORRESPONDENT) as shell,
+            endless_download(network.ms, network.cn1, CORRESPONDENT) as download,
+        ):
+            moves, tunnels = [], []
+            for number, place in enumerate(PLACES):
+                moves.append(walk(network, roles.ms, place))
+                download.wait_for_more()
+                shell.answers(f"at place {number}")
+                assert (session(roles.ms) is None) == is_inside(place)
+                wait_filtered(network, not is_inside(place))
+                tunnels.append(spis(roles.ms))
+            assert download.local_addresses() == {MOBILE}
+            at_node.stop()
+            behind.stop()
+        assert tunnels[0] == tunnels[1] == tunnels[2] and tunnels[4] not in ([], tunnels[0])
+        found = gaps(moves, at_node.frames(), network.ms.hardware_address("eth0"))
+        print(*(f"{gap.kind}: {gap.seconds * 1000:.0f} ms" for gap in found), sep="\n")
+        between = [gap for gap in found if gap.kind in ("visited to hotel", "hotel to company")]
+        assert len(between) == 2 and all(gap.seconds < GAP_S for gap in between)
+        asked = [it.care_of for it in read_registrations(behind) if it.mobile_ip_type == REQUEST]
+        through = [it for it in asked if IPv4Address(it) in IPv4Network(POOL)]
+        # One each time that the node comes outside: renewals are minutes apart.
+        assert len(through) == 2, asked
+
+
+def test_outside_nothing_but_the_tunnel_and_the_question_leaves_the_node(output: Path) -> None:
+    with Mvpn(output) as network, all_roles(network) as roles:
+        walk(network, roles.ms, VISITED)
+        with Capture(network.ms, "eth0", output / "at-ms") as at_node:
+            assert reaches(network)
+            # Programs that would go past the tunnel.
+            for address in (HOME_AGENT, "203.0.113.5", "203.0.113.254"):
+                own = ["-I", VISITED.care_of]
+                network.ms.run(["ping", "-c", "1", "-W", "1", *own, address], check=False)
+            assert ping(network.cn2, MOBILE, 2, timeout_s=0.5).received == 0
+            network.move(HOTEL)
+            time.sleep(3)
+            assert reaches(network)
+            at_node.stop()
+        sent = [frame for frame in at_node.frames() if not is_arp(frame)]
+        node = bytes.fromhex(network.ms.hardware_address("eth0").replace(":", ""))
+        left = [frame for frame in sent if frame.data[6:12] == node]
+        kinds = {kind(frame) for frame in left if frame.ether_type == ETHER_TYPE_IPV4}
+        assert kinds <= {(OUTSIDE, "ike"), (OUTSIDE, "esp"), (HOME_AGENT, "registration")}, kinds
+        assert (OUTSIDE, "ike") in kinds and (HOME_AGENT, "registration") in kinds
+
+
+def is_arp(frame: Frame) -> bool:
+    return frame.ether_type == ETHER_TYPE_ARP
+
+
+def kind(frame: Frame) -> tuple[str, str]:
+    """The destination of a packet, and what it is."""
+    packet = frame.packet
+    destination = str(IPv4Address(packet[16:20]))
+    header = (packet[0] & 15) * 4
+    port = int.from_bytes(packet[header + 2 : header + 4])
+    if frame.protocol == socket.IPPROTO_ESP:
+        return destination, "esp"
+    words = {500: "ike", 4500: "ike", 434: "registration"}
+    is_udp = frame.protocol == socket.IPPROTO_UDP
+    return destination, words.get(port, str(port)) if is_udp else str(frame.protocol)
+
+
+@pytest.mark.parametrize("place", [VISITED, BRANCH], ids=["outside", "inside"])
+def test_a_node_that_starts_abroad_finds_out_where_it_is(place: Place, output: Path) -> None:
+    with Mvpn(output) as network:
+        close(network)
+        with home_agent(network) as ha, vpn_gateway(network) as gw:
+            ha.wait_ready()
+            gw.wait_ready()
+            network.move(place)
+            with mobile_node(network) as ms:
+                ms.wait_ready()
+                ms.wait_for(lambda it: it["state"] == "registered", "registered")
+                side = "inside" if is_inside(place) else "outside"
+                ms.wait_for(lambda it: it["side"] == side, side)
+                assert reaches(network)
+                ms.process.wait_for(lambda: (session(ms) is None) == is_inside(place), side, 5)
+                text = order(network.ms, "status").stdout
+                tunnel = f"outside, encrypted by {CONNECTION}, packet filter in force"
+                assert ("inside, no packet filter" if is_inside(place) else tunnel) in text
+
+
+def test_without_the_gateway_the_node_says_what_is_missing_and_recovers(output: Path) -> None:
+    with Mvpn(output) as network, all_roles(network) as roles:
+        roles.gw.stop()
+        network.move(VISITED)
+        wanted = f"{CONNECTION} is not up: `caravan status {CONNECTION}` says why"
+        roles.ms.wait_for(lambda it: wanted in (it["trouble"] or ""), "a reason")
+        assert roles.ms.mobility()["side"] == "unknown"
+        assert not reaches(network)
+        with vpn_gateway(network) as again:
+            again.wait_ready()
+            roles.ms.wait_for(lambda it: it["side"] == "outside", "outside", 60)
+            roles.ms.wait_for(lambda it: it["state"] == "registered", "registered", 60)
+            assert reaches(network)
+
+
+def test_a_home_agent_that_does_not_say_what_is_inside_opens_nothing(output: Path) -> None:
+    """RFC 5265 §3.2.3."""
+    with Mvpn(output) as network:
+        close(network)
+        everybody = Settings({"trusted_networks": None})
+        with home_agent(network, everybody) as ha, mobile_node(network) as ms:
+            ha.wait_ready()
+            ms.wait_ready()
+            wanted = "write `trusted_networks` into its [home_agent]"
+            ms.wait_for(lambda it: wanted in (it["trouble"] or ""), "a reason")
+            part = ms.mobility()
+            assert part["filtered"] and part["state"] != "at home"
+            assert part["refused"]["untrusted"] > 0
+            assert not reaches(network)
+
+
+def test_requests_from_outside_are_dropped_and_counted(output: Path) -> None:
+    """The pool is not among the trusted networks, so even the tunnel does not help."""
+    with Mvpn(output) as network:
+        few = [it for it in TRUSTED if it != POOL]
+        with all_roles(network, agent=Settings({"trusted_networks": few})) as roles:
+            network.move(VISITED)
+            wanted = f"nothing comes back from the home agent {HOME_AGENT} through {CONNECTION}"
+            roles.ms.wait_for(lambda it: wanted in (it["trouble"] or ""), "a reason", 30)
+            assert roles.ha.refused()["untrusted-network"] > 0
+
+
+def test_the_filter_of_a_node_that_dies_outside_stays_until_root_ends_it(output: Path) -> None:
+    with Mvpn(output) as network, all_roles(network) as roles:
+        walk(network, roles.ms, VISITED)
+        roles.ms.crash()
+        assert "caravan." in tables(network)
+        assert ping(network.ms, "203.0.113.5", 1, timeout_s=0.5).received == 0
+        order(network.ms, "down", "mobile").check()
+        assert "caravan." not in tables(network)
+
+
+def test_down_ends_the_registration_and_the_tunnel(output: Path) -> None:
+    with Mvpn(output) as network, all_roles(network) as roles:
+        walk(network, roles.ms, VISITED)
+        roles.ms.down()
+        roles.ms.process.wait(10)
+        assert roles.ha.mobility()["bindings"] == []
+        (gateway,) = roles.gw.status()["connections"]
+        assert gateway.get("sessions", []) == []
+        assert "caravan." not in tables(network)
+
+
+def test_a_reload_keeps_the_node_registered(output: Path) -> None:
+    """One that changes the tunnel's connection begins a new tunnel."""
+    with Mvpn(output) as network, all_roles(network) as roles:
+        walk(network, roles.ms, VISITED)
+        before = spis(roles.ms)
+        roles.ms.reload()
+        assert reaches(network)
+        assert before and spis(roles.ms) == before
+        text = roles.ms.file.read_text()
+        roles.ms.file.write_text(text.replace("vips =", 'rekey_time = "3h"\nvips ='))
+        roles.ms.reload()
+        roles.ms.wait_for(lambda it: it["side"] == "outside", "outside")
+
+        def is_new() -> bool:
+            now = spis(roles.ms)
+            return now not in ([], before) and reaches(network)
+
+        roles.ms.process.wait_for(is_new, "another tunnel", 15)
+        network.move(HOME)
+        roles.ms.wait_at(HOME)
