@@ -29,6 +29,7 @@ from agent_bed import (
 )
 from agent_ends import processes
 from doc_pages import DOCS, blocks
+from waiting import wait_for
 
 from caravan.testbed.agents import (
     CLIENT_ADDRESS,
@@ -368,7 +369,7 @@ def test_target_lists_who_is_in(bed: Bed) -> None:
         bed.target = bed.start("target")
         assert listed(up["key"]) == [one]
     bed.wait_for_target("ended", up["key"])
-    assert listed(up["key"]) == []
+    wait_for(lambda: listed(up["key"]) == [], "an ended tunnel is no longer listed")
     ended = bed.log("target", up["key"])[-1].fields
     assert (ended["option"], ended["inner"], ended["peer"]) == ("ESP", one["inner"], one["peer"])
 
