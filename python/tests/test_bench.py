@@ -52,6 +52,8 @@ from caravan.testbed.connection import PublicKey
 from caravan.testbed.pki import CaravanAuthority
 from caravan.threeways.measurement import Keys
 
+pytestmark = pytest.mark.measures
+
 CUBIC = Congestion("cubic", None)
 BESIDE_BBR = Congestion("bbr", "cubic")
 TOP = Path(__file__).resolve().parents[2]

@@ -37,6 +37,8 @@ from caravan.threeways.agents import (
     values,
 )
 
+pytestmark = pytest.mark.measures
+
 RUN = Run(1.0, 0.0, 3)
 STATION = "02:00:00:00:00:01"
 LINK = {

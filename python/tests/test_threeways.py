@@ -16,6 +16,8 @@ from caravan.threeways.bed import Setting
 from caravan.threeways.compare import NAMES, three_ways
 from caravan.threeways.ends import connection
 
+pytestmark = pytest.mark.measures
+
 TCP_TOLERANCE = 0.15
 PCAPNG_MAGIC = 0x0A0D_0D0A
 LIMITED = [
