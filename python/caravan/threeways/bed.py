@@ -19,7 +19,6 @@ from caravan.testbed.connection import Connection, PublicKey, Published
 from caravan.testbed.graph import GraphNetwork, NotForTestbed
 from caravan.testbed.pki import (
     Authority,
-    CaravanAuthority,
     Key,
     OpensslAuthority,
     passing_folder,
@@ -124,7 +123,8 @@ def running(setting: Setting, output: Path) -> Iterator[Bed]:
 
 
 class _Authorities:
-    """An authority for each kind of key, made when it is needed."""
+    """An authority for each kind of key, made when it is needed. Its certificates are as long as
+    those of the event kernel."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -137,8 +137,6 @@ class _Authorities:
         return PublicKey(self._made[kind].issue(name), self._made[kind])
 
     def _make(self, kind: Key) -> Authority:
-        if kind is Key.RSA_2048:
-            return CaravanAuthority(self._folder)
         folder = self._folder.with_name(f"pki-{kind.name.lower()}")
         return OpensslAuthority(folder, "Caravan test CA", kind)
 
