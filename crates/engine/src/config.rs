@@ -342,6 +342,9 @@ pub struct Limits {
     /// Authenticated peers have quotas of exchanges ([`crate::quotas`]). Measurements of the
     /// maximum turn them off.
     pub has_quotas: bool,
+    /// IKEv2: every first message needs a cookie, as it otherwise does under load (RFC 7296 §2.6).
+    /// Simulations of that load turn it on.
+    pub asks_cookies: bool,
 }
 
 impl Config {
@@ -529,6 +532,7 @@ impl Default for Limits {
             // Longer than the first five repetitions of an honest peer.
             half_open_lifetime: Duration::from_secs(30),
             has_quotas: true,
+            asks_cookies: false,
         }
     }
 }

@@ -214,6 +214,7 @@ const LIMITS: Limits = Limits {
     quick_modes: 4,
     children: 4,
     has_quotas: true,
+    asks_cookies: false,
 };
 
 /// The gateway's configuration, from parts that are read once.

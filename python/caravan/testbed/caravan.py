@@ -310,6 +310,7 @@ def _connection(connection: Connection, inner: str) -> str:
         "pools": [inner] if connection.pool else None,
         "encap": connection.is_encapsulated,
         "mobike": None if connection.has_mobike else False,
+        "fragmentation": None if connection.has_fragments else False,
         "ppk_id": connection.ppk.name if connection.ppk else None,
         "ppk_file": "ppk" if connection.ppk else None,
         "ppk_required": connection.ppk.is_required if connection.ppk else None,

@@ -80,7 +80,8 @@ class Connection:
     family of `remote_ts` by mode config. `publish`: in transport mode the ports of the gateway that
     lead to servers behind it. `is_encapsulated`: ESP always in UDP, or only through a NAT; None:
     each program's default, which is UDP. `has_mobike`: IKEv2 keeps the tunnel when an address
-    changes. `ppk`: the key that IKEv2 uses besides. `takes_rsa_sha1`: of Caravan alone, RSA with
+    changes. `has_fragments`: large messages of IKE are split.
+    `ppk`: the key that IKEv2 uses besides. `takes_rsa_sha1`: of Caravan alone, RSA with
     SHA-1 for peers of IKEv2 that announce no hashes. `is_layered`: AH around ESP in a second
     tunnel; it needs both proposals, and Caravan alone has; else `ah_proposals` stand for ESP's.
     `version`: of IKE; aggressive mode is only of 1.
@@ -113,5 +114,6 @@ class Connection:
     publish: tuple[Published, ...] = ()
     version: int = 1
     has_mobike: bool = True
+    has_fragments: bool = True
     ppk: Ppk | None = None
     takes_rsa_sha1: bool = False

@@ -251,6 +251,7 @@ fn config(connection: Connection, pools: Vec<Pool>) -> Config {
         children: 64,
         half_open_lifetime: Duration::from_secs(30),
         has_quotas: false,
+        asks_cookies: false,
     };
     Config {
         connections: vec![Arc::new(connection)],

@@ -330,7 +330,7 @@ impl Authenticating {
             check_key(self.init.responder(&login.id), key, parts, work)?;
             return login.proven().map(Some);
         }
-        let next = match login.on_packet(parts, calendar, at.random)? {
+        let next = match login.on_packet(parts, calendar, (&mut *at.random, &mut *work))? {
             Step::Answer(packet) => vec![packet],
             Step::Prove(key) => {
                 let proof = self.prove_login(&key, work);

@@ -170,7 +170,10 @@ impl Asking {
         }
         let parts = Parts::sort(message.octets(), &found.clear)?;
         if parts.sa.is_none() {
-            return self.on_notice(&parts, random, now, out).map(|()| None);
+            let heard = |out: &mut Outbox| {
+                out.heard(Step::Init(2), message.size(), names_read(&found.clear));
+            };
+            return self.on_notice(&parts, heard, random, now, out).map(|()| None);
         }
         match self.agree(message, &parts, out) {
             Ok(made) => {
@@ -187,10 +190,12 @@ impl Asking {
         }
     }
 
-    /// The responder wants something else first, or refuses.
+    /// The responder wants something else first, or refuses. Who only refuses is not `heard`: it
+    /// may be anybody.
     fn on_notice(
         &mut self,
         parts: &Parts<'_>,
+        heard: impl FnOnce(&mut Outbox),
         random: &mut Stream,
         now: Instant,
         out: &mut Outbox,
@@ -200,7 +205,7 @@ impl Asking {
                 .to_cookie()
                 .map_err(|_| DropReason::MalformedMessage)?;
             self.cookie = Some(cookie.to_vec());
-            return self.restart(now, out);
+            return self.restart(heard, now, out);
         }
         if let Some(named) = parts.notice(NotifyType::InvalidKePayload) {
             let method = named.to_method().ok().and_then(Method::of_number);
@@ -213,7 +218,7 @@ impl Asking {
             if self.restarts < MAX_RESTARTS {
                 self.half = exchange::generate(method, random, &mut out.work);
             }
-            return self.restart(now, out);
+            return self.restart(heard, now, out);
         }
         let Some(error) = parts.error() else {
             return Err(DropReason::UnexpectedMessage);
@@ -233,10 +238,16 @@ impl Asking {
     }
 
     /// Sends the request again with what the responder wants.
-    fn restart(&mut self, now: Instant, out: &mut Outbox) -> Result<(), DropReason> {
+    fn restart(
+        &mut self,
+        heard: impl FnOnce(&mut Outbox),
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Result<(), DropReason> {
         if self.restarts == MAX_RESTARTS {
             return Err(DropReason::UnexpectedMessage);
         }
+        heard(out);
         self.restarts += 1;
         self.doubt = None;
         let spis = Spis {

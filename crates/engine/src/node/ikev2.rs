@@ -79,6 +79,7 @@ impl Node {
             .half_open
             .room(false, address, familiar, limits, random, now);
         let is_loaded = self.half_open.total() >= COOKIE_THRESHOLD || room != Room::Free;
+        let is_loaded = is_loaded || limits.asks_cookies;
         let mut out = Outbox::default();
         let cookies = is_loaded.then_some(&mut self.cookies);
         let random = &mut self.random;

@@ -1382,6 +1382,7 @@ fn limits() -> Limits {
         children: 64,
         half_open_lifetime: Duration::from_secs(30),
         has_quotas: true,
+        asks_cookies: false,
     }
 }
 

@@ -237,7 +237,8 @@ fn examine(
         }
     }
     let was_refused = examining.refusal().is_some();
-    let examined = examining.on_packet(packet, peer, checks.calendar, at.random);
+    let means = (&mut *at.random, &mut at.out.work);
+    let examined = examining.on_packet(packet, peer, checks.calendar, means);
     if let Some(quotas) = quotas
         && !was_refused
         && examining.refusal().is_some()
