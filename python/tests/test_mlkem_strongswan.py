@@ -171,7 +171,8 @@ def test_the_defaults_of_both_meet(
     is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
 ) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
-    both = (replace(it, proposals="", esp_proposals="") for it in ends(keys, ""))
+    gateway, station = ends(keys, "")
+    both = (replace(gateway, esp_proposals=""), replace(station, esp_proposals=""))
     with connected(*both, output, is_initiator=is_initiator, strongswan=NewStrongSwan) as pair:
         assert pair.fetch() == expected
 
@@ -182,7 +183,8 @@ def test_a_preshared_key_besides_mlkem(
 ) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
     key = Ppk("fleet", KEY)
-    both = (replace(it, ppk=key) for it in ends(keys, HYBRID))
+    gateway, station = ends(keys, HYBRID)
+    both = (replace(gateway, ppk=key), replace(station, ppk=key))
     with connected(*both, output, is_initiator=is_initiator, strongswan=NewStrongSwan) as pair:
         assert pair.fetch() == expected
         (session,) = pair.ours.status()["connections"][0]["sessions"]

@@ -140,7 +140,8 @@ class NewPluto(Pluto):
         """Its children."""
         listing = self.whack("--showstates").stdout
         found = re.findall(r"^#(\d+): .* esp\.(\w+)@\S+ esp\.(\w+)@", listing, re.M)
-        return [PlutoChild(int(number), spi_in, out) for number, out, spi_in in found]
+        # It leaves out leading zeros.
+        return [PlutoChild(int(it), theirs.zfill(8), out.zfill(8)) for it, out, theirs in found]
 
     def wait_for_log(self, pattern: str, timeout_s: float = READY_S) -> re.Match[str]:
         """Wait until a line of the log matches."""
@@ -202,10 +203,12 @@ def conn_text(connection: Connection, local: str, remote: str, *more: str) -> st
     if connection.wants_address:
         lines += ["leftmodecfgclient=yes", "rightmodecfgserver=yes", "narrowing=yes"]
         lines += ["leftsubnet=0.0.0.0/0"]
+    # Without a group the keys of a renewed child come from those of the IKE SA.
+    lines += [] if ";" in _esp_words(connection.esp_proposals) else ["pfs=no"]
     if connection.ppk:
         lines += ppk_lines(connection.ppk)
     lines += [f"ike={_ike_words(connection.proposals)}"] if connection.proposals else []
-    lines += [f"esp={_esp_words(connection.esp_proposals)}"] if connection.esp_proposals else []
+    lines += [f"esp={_esp_words(connection.esp_proposals)}"]
     return "".join([f"\nconn {connection.name}\n", *(f"\t{line}\n" for line in [*lines, *more])])
 
 
@@ -247,7 +250,10 @@ def _ike_words(proposals: str) -> str:
 
 
 def _esp_words(proposals: str) -> str:
-    """Encryption and integrity; AEAD has none."""
-    return ",".join(
-        "-".join(_WORDS[word] for word in proposal.split("-")) for proposal in proposals.split(",")
-    )
+    """Encryption and integrity, which AEAD does not have, and perhaps a group."""
+    written = []
+    for proposal in proposals.split(","):
+        words = [_WORDS[word] for word in proposal.split("-")]
+        groups = [word for word in words if word.startswith("dh")]
+        written.append(";".join(["-".join(it for it in words if it not in groups), *groups]))
+    return ",".join(written)
