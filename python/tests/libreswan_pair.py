@@ -42,7 +42,8 @@ class Pair:
 
     def agrees(self) -> bool:
         """Whether both ends have one child, and each sends with the SPI that the other chose."""
-        ours = [(it["spi_in"], it["spi_out"]) for it in self.ours.children()]
+        status = self.ours.try_status() or {"connections": []}
+        ours = [(it["spi_in"], it["spi_out"]) for it in self.ours.children(status)]
         theirs = [(it.spi_out, it.spi_in) for it in self.pluto.children()]
         return len(ours) == 1 and ours == theirs
 
