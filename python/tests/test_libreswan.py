@@ -174,16 +174,20 @@ def test_either_end_may_end_the_tunnel(
 
 @ROLES
 @PROOFS
+@pytest.mark.parametrize("has_intermediate", [True, False], ids=["draft", "plain"])
 def test_a_preshared_key_besides(
+    has_intermediate: bool,
     has_certificates: bool,
     is_initiator: bool,
     keys: tuple[PublicKey, PublicKey],
     output: Path,
 ) -> None:
+    """With IKE_INTERMEDIATE pluto has a draft of RFC 9867, by other numbers: it gets RFC 8784."""
+    more = ["intermediate=yes"] if has_intermediate else []
     key = Ppk("fleet", KEY)
     gateway, station = ends(keys, has_certificates=has_certificates)
     both = (replace(gateway, ppk=key), replace(station, ppk=key))
-    with connected(*both, output, is_initiator=is_initiator) as pair:
+    with connected(*both, output, *more, is_initiator=is_initiator) as pair:
         assert pair.session()["ppk"] == "fleet"
         role = "responder" if is_initiator else "initiator"
         assert f"PPK AUTH calculated as {role}" in pair.pluto.log()
