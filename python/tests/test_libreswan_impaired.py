@@ -134,8 +134,14 @@ TABLE = [
 def ends() -> tuple[Connection, Connection]:
     """The configuration of one connection for the gateway and for the station."""
     shared = SharedKey("a group key of the fleet, long enough for pluto")
-    suites = {"proposals": "aes256-sha256-curve25519", "esp_proposals": "aes128-sha256"}
-    return road_warrior(Connection(shared, version=2, is_legacy=False, **suites), (shared, shared))
+    both = Connection(
+        shared,
+        version=2,
+        is_legacy=False,
+        proposals="aes256-sha256-curve25519",
+        esp_proposals="aes128-sha256",
+    )
+    return road_warrior(both, (shared, shared))
 
 
 def has_come_to(pair: Pair, result: str) -> bool:

@@ -79,8 +79,9 @@ def read_keys(folder: Path) -> dict[tuple[bytes, bytes], Keys]:
     with (folder / "ikev2_decryption_table").open() as file:
         for row in csv.reader(file):
             spi_i, spi_r, ei, er, _, ai, ar, _ = row
-            pairs = [tuple(bytes.fromhex(it) for it in pair) for pair in ((ei, er), (ai, ar))]
-            found[bytes.fromhex(spi_i), bytes.fromhex(spi_r)] = Keys(*pairs)
+            read = bytes.fromhex
+            keys = Keys((read(ei), read(er)), (read(ai), read(ar)))
+            found[read(spi_i), read(spi_r)] = keys
     return found
 
 
@@ -148,6 +149,13 @@ def words_of(message: Any) -> str:
     return " ".join(words)
 
 
+def renew(ours: Caravan, *what: str) -> None:
+    """Renew the child or what the words say, and wait for the answer."""
+    before = len(ours.handshake())
+    order(ours.host, "rekey", "road", *what).check()
+    ours.process.wait_for(lambda: len(ours.handshake()) >= before + 2, "renewal", 10)
+
+
 @pytest.fixture(scope="module")
 def keys(authority: CaravanAuthority) -> tuple[PublicKey, PublicKey]:
     """The gateway's and the station's certificates."""
@@ -170,10 +178,9 @@ def test_scapy_reads_every_message(
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         Caravan(network.sg, gateway).wait_ready()
         ms = Caravan(network.ms, station, options=["--capture", str(capture)]).wait_ready()
-        for again in ([], ["--ike"], []):
-            before = len(ms.handshake())
-            order(network.ms, "rekey", "road", *again).check()
-            ms.process.wait_for(lambda n=before: len(ms.handshake()) >= n + 2, "renewal", 10)
+        renew(ms)
+        renew(ms, "--ike")
+        renew(ms)
         order(network.ms, "down", "road").check()
         ms.stop()
         logged = [

@@ -108,6 +108,9 @@ pub struct Ppk {
     pub key: Secret,
     /// There is no tunnel without it.
     pub is_required: bool,
+    /// It protects the first IKE SA too, by an exchange before IKE_AUTH, with a peer that can
+    /// (RFC 9867).
+    pub is_early: bool,
 }
 
 /// Versions of IKE.

@@ -221,6 +221,9 @@ pub struct ConnectionTable {
     pub ppk_file: Option<PathBuf>,
     /// No tunnel without that key. false: a peer that does not have it is served without it.
     pub ppk_required: bool,
+    /// With a peer that can (RFC 9867), that key protects the first IKE SA and the identities too.
+    /// Without an additional key exchange it takes one more round trip.
+    pub ppk_intermediate: bool,
     /// Ask for inner addresses: "0.0.0.0", "::", or one of each.
     pub vips: Vec<IpAddr>,
     /// Pools for the inner addresses of peers: one of IPv4, one of IPv6, or both.
@@ -290,6 +293,7 @@ impl ReadTable for ConnectionTable {
             ppk_id: keys.given("ppk_id")?,
             ppk_file: keys.given("ppk_file")?,
             ppk_required: keys.or("ppk_required", true)?,
+            ppk_intermediate: keys.or("ppk_intermediate", true)?,
             vips: keys.given("vips")?,
             pools: keys.given("pools")?,
             encap: keys.given("encap")?,

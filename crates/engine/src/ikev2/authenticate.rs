@@ -26,6 +26,7 @@ use super::eap::{EXAMINATION, LoggingIn, Step, login_of};
 use super::established::Established;
 use super::exchange;
 use super::init::{Asking, Init};
+use super::intermediate::Due;
 use super::keys::Nonces;
 use super::offers::refused;
 use super::parts::{Parts, notify, notify_name};
@@ -67,8 +68,8 @@ pub(super) struct Authenticating {
     init: Init,
     pub(super) child: Option<AskedChild>,
     wishes: Wishes,
-    /// An additional key exchange is under way, before IKE_AUTH.
-    half: Option<Initiator>,
+    /// An exchange before IKE_AUTH is under way, and its additional key exchange.
+    due: Option<(Due, Option<Initiator>)>,
     /// The gateway has proven itself and examines us.
     login: Option<Box<LoggingIn>>,
     /// Its examination must be over then.
@@ -117,7 +118,7 @@ impl Authenticating {
             init,
             child,
             wishes,
-            half: None,
+            due: None,
             login: None,
             until: None,
         };
@@ -125,14 +126,19 @@ impl Authenticating {
         Ok(authenticating)
     }
 
-    /// Sends the next additional key exchange, or our identity with its proof.
+    /// Sends the next exchange before IKE_AUTH, or our identity with its proof.
     fn go_on(&mut self, at: &mut At<'_>) -> Result<(), Fault> {
-        let Some(method) = self.init.next_method() else {
+        let Some(due) = self.init.due() else {
             return self.prove(at);
         };
-        let half = exchange::generate(method, at.random, &mut at.out.work);
-        let chain = [exchange::payload(&half)];
-        self.half = Some(half);
+        let work = &mut at.out.work;
+        let generate = |method| exchange::generate(method, at.random, work);
+        let half = due.method.map(generate);
+        let mut chain: Vec<Payload> = half.iter().map(exchange::payload).collect();
+        let ppk = self.connection.ppk.as_ref().filter(|_| due.names_ppk);
+        let named = ppk.map(|ppk| self.init.naming(&self.sa, ppk, &mut at.out.work));
+        chain.extend(named);
+        self.due = Some((due, half));
         self.ask(Exchange::IkeIntermediate, &chain, at);
         let covered = self.sa.take_covered();
         self.init.cover(Role::Initiator, &covered, &mut at.out.work);
@@ -185,30 +191,36 @@ impl Authenticating {
         Ok(())
     }
 
-    /// The answer to an additional key exchange.
+    /// The answer to an exchange before IKE_AUTH.
     fn exchanged(
         &mut self,
-        half: &Initiator,
+        (due, half): (Due, Option<Initiator>),
         opened: &Opened,
         at: &mut At<'_>,
     ) -> Result<(), Fault> {
         let parts = opened.parts()?;
         refusal_of(&parts)?;
-        let theirs = parts.exchange.ok_or_else(|| {
-            Fault::Misbehaved("an answer of IKE_INTERMEDIATE without a public value".into())
-        })?;
         let covered = opened.covered().ok_or(DropReason::MalformedMessage)?;
         let work = &mut at.out.work;
-        let secret = exchange::finish(half, theirs, work)?;
+        let mut secret = None;
+        if let Some(half) = &half {
+            let theirs = parts.exchange.ok_or_else(|| {
+                Fault::Misbehaved("an answer of IKE_INTERMEDIATE without a public value".into())
+            })?;
+            secret = Some(exchange::finish(half, theirs, work)?);
+        }
+        let own = self.connection.ppk.as_ref().filter(|_| due.names_ppk);
+        let ppk = self.init.accepted(own, &parts)?;
         self.init.cover(Role::Responder, &covered, work);
-        let keys = self.init.next_keys(&self.sa, &secret, work)?;
-        self.init.exchanged(&mut self.sa, keys);
+        let sa = &mut self.sa;
+        self.init
+            .exchanged(sa, secret.as_ref(), ppk.as_ref(), work)?;
         self.go_on(at)
     }
 
     /// Whether our identity is on the way, with its proof.
     pub(super) fn has_proven(&self) -> bool {
-        self.half.is_none()
+        self.due.is_none()
     }
 
     #[cfg(test)]
@@ -239,8 +251,8 @@ impl Authenticating {
         at: &mut At<'_>,
     ) -> Result<Answered, Fault> {
         self.sa.answered(at.now, at.out);
-        if let Some(half) = self.half.take() {
-            self.exchanged(&half, opened, at)?;
+        if let Some(due) = self.due.take() {
+            self.exchanged(due, opened, at)?;
             return Ok(Answered::Again(Box::new(self)));
         }
         let parts = opened.parts()?;

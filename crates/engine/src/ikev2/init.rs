@@ -10,6 +10,7 @@
 //! Nothing here is authenticated. An initiator keeps a refusal as a doubt for a while and prefers
 //! any better answer. What it makes anybody do is bounded.
 
+use core::slice;
 use std::sync::Arc;
 
 use crypto::hash::{Hash, is_equal};
@@ -66,13 +67,19 @@ pub(super) struct Init {
 }
 
 impl Init {
+    /// SK_pi and SK_pr for AUTH, with the key that both ends use.
+    fn proving_keys(&self) -> &(Secret, Secret) {
+        let mixed = self.ppk.mixed.as_ref();
+        mixed.and_then(|it| it.p.as_ref()).unwrap_or(&self.p)
+    }
+
     /// What the initiator's AUTH covers. `id`: the body of its ID payload.
     pub(super) fn initiator<'a>(&'a self, id: &'a [u8]) -> Signed<'a> {
         Signed {
             message: &self.request,
             nonce: &self.nonces.1,
             prf: self.suite.prf,
-            p: self.ppk.mixed.as_ref().map_or(&self.p.0, |it| &it.p.0),
+            p: &self.proving_keys().0,
             id,
             between: &self.between.authenticated,
         }
@@ -84,7 +91,7 @@ impl Init {
             message: &self.answer,
             nonce: &self.nonces.0,
             prf: self.suite.prf,
-            p: self.ppk.mixed.as_ref().map_or(&self.p.1, |it| &it.p.1),
+            p: &self.proving_keys().1,
             id,
             between: &self.between.authenticated,
         }
@@ -165,7 +172,8 @@ impl Asking {
             return Err(DropReason::UnexpectedMessage);
         }
         let found = message.read()?;
-        if found.protected.is_some() {
+        // A message with a critical payload that we do not know is rejected (RFC 7296 §2.5).
+        if found.protected.is_some() || first_unknown_critical(&found.clear).is_some() {
             return Err(DropReason::MalformedMessage);
         }
         let parts = Parts::sort(message.octets(), &found.clear)?;
@@ -297,9 +305,11 @@ impl Asking {
                 "the peer chose an additional key exchange, and has no IKE_INTERMEDIATE".into(),
             ));
         }
-        if let Some(ppk) = self.connection.ppk.as_ref()
+        let own = self.connection.ppk.as_ref();
+        let is_early = peer.early_ppk && own.is_some_and(|it| it.is_early);
+        if let Some(ppk) = own
             && ppk.is_required
-            && !peer.ppk
+            && !(peer.ppk || is_early)
         {
             return Err(ppk::lacking(ppk));
         }
@@ -314,7 +324,7 @@ impl Asking {
             nonces: (self.nonce.clone(), nr.to_vec()),
             p: keys.p,
             between: Between::default(),
-            ppk: Agreed::default(),
+            ppk: Agreed::announced(is_early),
             nat: find_nat(spis, self.path, parts),
             peer,
         };
@@ -359,7 +369,7 @@ impl Asking {
 }
 
 fn request(
-    connection: &Connection,
+    connection: &Arc<Connection>,
     (spis, path): (Spis, Path),
     half: &Initiator,
     nonce: &[u8],
@@ -373,12 +383,11 @@ fn request(
     chain.push(Payload::Nonce(nonce.to_vec()));
     chain.extend(detection(spis, path));
     chain.extend(announcements(connection.fragments));
-    if connection.ikev2_proposals.iter().any(has_additional) {
+    let is_early = ppk::is_any_early(slice::from_ref(connection));
+    if is_early || connection.ikev2_proposals.iter().any(has_additional) {
         chain.push(notify(NotifyType::IntermediateExchangeSupported));
     }
-    if connection.ppk.is_some() {
-        chain.push(notify(NotifyType::UsePpk));
-    }
+    chain.extend(ppk::offered(connection));
     chain
 }
 
@@ -541,12 +550,12 @@ impl Answering {
         chain.extend(detection(spis, path));
         chain.extend(certificate_request(&candidates));
         chain.extend(announcements(fragments));
-        if has_additional(&suite) {
+        let is_early = peer.early_ppk && ppk::is_any_early(&candidates);
+        if is_early || has_additional(&suite) {
             chain.push(notify(NotifyType::IntermediateExchangeSupported));
         }
-        if peer.ppk && ppk::has_any(&candidates) {
-            chain.push(notify(NotifyType::UsePpk));
-        }
+        let has_ppk = peer.ppk && ppk::has_any(&candidates);
+        chain.extend(ppk::chosen(is_early, has_ppk));
         let sent = clear_message(spis, false, true, &chain, path);
         let may_fragment = peer.fragmentation && fragments;
         Ok(Self {
@@ -559,7 +568,7 @@ impl Answering {
                 nonces: (ni.to_vec(), nr),
                 p: keys.p,
                 between: Between::default(),
-                ppk: Agreed::default(),
+                ppk: Agreed::announced(is_early),
                 nat: find_nat(asked, path, parts),
                 peer,
             },

@@ -44,8 +44,8 @@ pub(in crate::ikev2) fn on_request(
     at: &mut At<'_>,
 ) -> Result<(Established, Vec<Fact>), Unproven> {
     let (calendar, addresses) = (checks.calendar, checks.addresses);
-    if answering.init.next_method().is_some() {
-        let text = "IKE_AUTH before the agreed key exchanges";
+    if answering.init.due().is_some() {
+        let text = "IKE_AUTH before the agreed exchanges";
         return Err(refuse(
             answering,
             &opened,

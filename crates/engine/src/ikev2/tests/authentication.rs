@@ -16,6 +16,7 @@ const CERTIFICATES: Setup = Setup {
     fragments: true,
     names_gateway: true,
     ppk: [None; 2],
+    early_ppk: [false; 2],
     mobike: [false; 2],
     station_addresses: Vec::new(),
     gateway_addresses: Vec::new(),

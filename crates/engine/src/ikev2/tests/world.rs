@@ -84,6 +84,8 @@ pub(super) struct Setup {
     /// Each end's post-quantum pre-shared key, the station's first: its name, the key, whether it
     /// is required.
     pub(super) ppk: [Option<(&'static str, &'static str, bool)>; 2],
+    /// Whether each end uses it in IKE_INTERMEDIATE too, the station first.
+    pub(super) early_ppk: [bool; 2],
     /// Whether each end speaks MOBIKE, the station first.
     pub(super) mobike: [bool; 2],
     /// What the station tells of its addresses.
@@ -108,6 +110,7 @@ impl Default for Setup {
             fragments: true,
             names_gateway: true,
             ppk: [None; 2],
+            early_ppk: [false; 2],
             mobike: [false; 2],
             station_addresses: Vec::new(),
             gateway_addresses: Vec::new(),
@@ -120,11 +123,12 @@ pub(super) fn selector(text: &str) -> TrafficSelector {
     text.parse().unwrap()
 }
 
-fn ppk_of((id, text, is_required): (&str, &str, bool)) -> Arc<Ppk> {
+fn ppk_of((id, text, is_required): (&str, &str, bool), is_early: bool) -> Arc<Ppk> {
     Arc::new(Ppk {
         id: id.into(),
         key: Secret(text.as_bytes().to_vec()),
         is_required,
+        is_early,
     })
 }
 
@@ -187,7 +191,8 @@ impl Setup {
         connection.ikev2_proposals = suites.split(' ').map(|it| it.parse().unwrap()).collect();
         connection.is_legacy = self.is_legacy;
         connection.encapsulation = Encapsulation::ThroughNat;
-        connection.ppk = self.ppk[usize::from(!is_station)].map(ppk_of);
+        let early = self.early_ppk[usize::from(!is_station)];
+        connection.ppk = self.ppk[usize::from(!is_station)].map(|it| ppk_of(it, early));
         connection.fragments = self.fragments;
         connection.mobike = self.mobike[usize::from(!is_station)];
         if is_station {
