@@ -233,9 +233,7 @@ impl Exchange {
         let mut taken = Taken {
             rounds: self.rounds(),
             messages: self.messages.len(),
-            bytes: sizes
-                .as_ref()
-                .map(|sizes| self.total(sizes)),
+            bytes: sizes.as_ref().map(|sizes| self.total(sizes)),
             data_bytes: data,
             send_s: None,
             gap_s: None,

@@ -165,8 +165,8 @@ def _about(machine: Machine) -> Iterator[str]:
     if machine.is_move:
         yield "needed for it, such as a renewal, is left out."
     if machine.is_move and machine.exchange == "ikev2":
-        yield "The update is filled up: until the new address has proven itself, the gateway sends it"
-        yield "no more than three times what came from there."
+        yield "The update is filled up: a new address gets no more than three times what came from"
+        yield "there until it has proven itself."
 
 
 def _request(machine: Machine, scenario: str, edits: Sequence[str]) -> dict[str, object]:

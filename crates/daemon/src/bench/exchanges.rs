@@ -108,8 +108,8 @@ fn exchange(method: Method, stopwatch: &Stopwatch) -> io::Result<Costs> {
     let finish = stopwatch.median_of_one_ns(|| ours.finish(&response).is_ok());
     let mut costs = Costs::from([("generate_ns".to_owned(), generate)]);
     if method.is_kem() {
-        let answer = stopwatch
-            .median_of_one_ns(|| respond(method, ours.public(), &mut random).is_ok());
+        let answer =
+            stopwatch.median_of_one_ns(|| respond(method, ours.public(), &mut random).is_ok());
         costs.insert("encapsulate_ns".to_owned(), answer);
         costs.insert("decapsulate_ns".to_owned(), finish);
     } else {

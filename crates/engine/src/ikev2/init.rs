@@ -181,7 +181,9 @@ impl Asking {
             let heard = |out: &mut Outbox| {
                 out.heard(Step::Init(2), message.size(), names_read(&found.clear));
             };
-            return self.on_notice(&parts, heard, random, now, out).map(|()| None);
+            return self
+                .on_notice(&parts, heard, random, now, out)
+                .map(|()| None);
         }
         match self.agree(message, &parts, out) {
             Ok(made) => {

@@ -213,7 +213,11 @@ fn an_exchange_of_ikev1_is_deprecated_whatever_its_algorithms() {
         assert_eq!(said.is_some_and(|said| said.contains("RFC 9395")), is_old);
         // The five papers' policies, and nobody else's.
         let is_papers = policy.title.starts_with("Paper ");
-        assert!(policy.keys.is_none() || is_old == is_papers, "{}", policy.name);
+        assert!(
+            policy.keys.is_none() || is_old == is_papers,
+            "{}",
+            policy.name
+        );
     }
 }
 

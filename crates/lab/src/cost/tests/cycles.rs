@@ -176,11 +176,27 @@ fn a_handshake_of_ikev2_is_priced_from_its_work() {
     for (name, task, operation) in [
         ("cortex-m4", Task::KeyShare(p256), "p256-generate"),
         ("cortex-m4", Task::KeySecret(p256), "p256-agree"),
-        ("cortex-m4", Task::SignCurve(KeyKind::Ecdsa(Curve::P256)), "ecdsa-p256-sign"),
-        ("cortex-m4", Task::VerifyCurve(KeyKind::Ed25519), "ed25519-verify"),
+        (
+            "cortex-m4",
+            Task::SignCurve(KeyKind::Ecdsa(Curve::P256)),
+            "ecdsa-p256-sign",
+        ),
+        (
+            "cortex-m4",
+            Task::VerifyCurve(KeyKind::Ed25519),
+            "ed25519-verify",
+        ),
         ("cortex-m4-asm", Task::KeyShare(kem), "ml-kem-768-generate"),
-        ("cortex-m4-asm", Task::KeyAnswer(kem), "ml-kem-768-encapsulate"),
-        ("cortex-m4-asm", Task::KeySecret(kem), "ml-kem-768-decapsulate"),
+        (
+            "cortex-m4-asm",
+            Task::KeyAnswer(kem),
+            "ml-kem-768-encapsulate",
+        ),
+        (
+            "cortex-m4-asm",
+            Task::KeySecret(kem),
+            "ml-kem-768-decapsulate",
+        ),
     ] {
         let found = time(name, &[task]).expect("priced");
         assert!((found - cell(name, operation)).abs() < 1e-12, "{operation}");
