@@ -1,7 +1,7 @@
 //! IKEv2 (RFC 7296): IKE_SA_INIT, IKE_AUTH, CREATE_CHILD_SA and INFORMATIONAL in both roles;
 //! cookies, fragments (RFC 7383), signatures (RFC 7427), MOBIKE (RFC 4555), additional key
 //! exchanges (RFC 9370) in IKE_INTERMEDIATE (RFC 9242) and IKE_FOLLOWUP_KE, post-quantum pre-shared
-//! keys (RFC 8784), and every collision of renewals and deletes.
+//! keys (RFC 8784), IKE SAs without a child (RFC 6023), and every collision of renewals and deletes.
 //!
 //! A [`session`] is one peer's IKE SA with its successors by rekey. It is a machine: messages and
 //! time in; datagrams, deadlines and [facts](crate::ike::Fact) out. Left out: session resumption

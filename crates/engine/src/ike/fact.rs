@@ -121,5 +121,5 @@ pub enum Remedy {
     /// Nothing: the child has failed.
     Nothing,
     /// PFS groups other than this one can be offered; `None`: no PFS.
-    OtherGroups(Option<crypto::dh::Group>),
+    OtherGroups(Option<crate::suite::Pfs>),
 }

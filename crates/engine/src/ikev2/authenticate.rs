@@ -118,6 +118,7 @@ impl Authenticating {
             child,
             wishes,
             half: None,
+            unfinished: None,
             login: None,
             until: None,
         };
@@ -441,7 +442,10 @@ impl Established {
             self.delete_unknown(&asked, at);
             return Fact::Heard;
         }
-        match self.agree_child(&asked, parts, Some(nonces), at) {
+        let made = self.agree_child(&asked, parts, Some(nonces), at);
+        let sa = (self.sas[0].suite.prf, &self.sas[0].d);
+        let work = &mut at.out.work;
+        match made.and_then(|made| made.finish(Role::Initiator, sa, work)) {
             Ok(negotiated) => {
                 self.children.add(ChildSa {
                     child,

@@ -194,6 +194,10 @@ impl Node {
                 self.take_lease(id, lease.unwrap_or_default(), now);
             }
             Fact::AsksChild(offer) => self.on_asks_child(id, path, &offer, now),
+            Fact::Child(agreed) if !agreed.is_ours => {
+                self.authentic_from(id, path, now);
+                self.granted(id, &agreed, now);
+            }
             Fact::Child(agreed) => {
                 self.first_child_done(id, agreed.child);
                 self.child_agreed(id, path, *agreed, Outbox::default(), now);
@@ -318,7 +322,18 @@ impl Node {
                 }
                 self.drop_unused_child(child);
             }
-            (None, _) => {}
+            (None, true) => {}
+            // The peer has not finished a new one.
+            (None, false) => {
+                let session = entry.session;
+                let session = session.and_then(|id| self.sessions.get_mut(&id));
+                if self.stations.of_child(child).is_none()
+                    && let Some(session) = session
+                {
+                    session.held.children.retain(|it| *it != child);
+                }
+                self.drop_unused_child(child);
+            }
         }
     }
 }

@@ -125,7 +125,7 @@ fn ask_node(
     let nonces = init.nonces.clone();
     let mut facts = vec![Fact::Established(Arc::clone(&proven.connection))];
     let mut session = establish((sa, Role::Responder), init, proven, calendar, at.now);
-    let mut notices = Vec::new();
+    let (mut notices, mut answer) = (Vec::new(), Vec::new());
     if let Ok(parts) = first.as_ref().unwrap_or(&opened).parts() {
         session.is_initial_contact = parts.has(NotifyType::InitialContact);
         let own = addresses::told(&session.connection, addresses, opened.from.local.ip());
@@ -147,7 +147,7 @@ fn ask_node(
             proof,
             notices,
         },
-        answer: Vec::new(),
+        answer,
         method: None,
         is_refused: false,
     }));

@@ -891,7 +891,7 @@ impl End {
             exchanges_max: 16,
         };
         match session.grant_child(&grant, &mut self.random, now, &mut out) {
-            Ok(negotiated) => {
+            Ok(Some(negotiated)) => {
                 self.facts.push("child granted".into());
                 self.pairs.push(Pair {
                     child: id,
@@ -904,15 +904,16 @@ impl End {
                 session.refuse(fault.refusal());
             }
         }
+            Ok(None) => {}
         out
     }
 
     fn take_child(&mut self, agreed: AgreedChild) {
-        assert!(agreed.is_ours);
         let is_redundant = agreed.is_redundant.expect("IKEv2 decides");
-        self.facts.push(match is_redundant {
-            true => "child redundant".into(),
-            false => "child agreed".into(),
+        self.facts.push(match (agreed.is_ours, is_redundant) {
+            (false, _) => "child granted".into(),
+            (true, true) => "child redundant".into(),
+            (true, false) => "child agreed".into(),
         });
         self.pairs.push(Pair {
             child: agreed.child,
