@@ -57,6 +57,8 @@ pub(crate) struct Abilities {
     pub(crate) intermediate: bool,
     /// It has a post-quantum pre-shared key (RFC 8784 §3).
     pub(crate) ppk: bool,
+    /// It takes an IKE_AUTH without a child (RFC 6023 §3).
+    pub(crate) childless: bool,
     /// It is Windows' own client, which refuses to renew a child through a NAT when it is asked,
     /// and ends the session; it renews by itself.
     pub(crate) is_windows: bool,
@@ -77,6 +79,7 @@ impl Abilities {
             mobike: false,
             intermediate: parts.has(NotifyType::IntermediateExchangeSupported),
             ppk: parts.has(NotifyType::UsePpk),
+            childless: parts.has(NotifyType::ChildlessIkev2Supported),
             is_windows: parts.vendors.iter().any(|id| id.starts_with(&WINDOWS)),
         }
     }

@@ -234,6 +234,10 @@ pub struct ConnectionTable {
     /// IKEv2: keep the tunnel when an address of either end changes (RFC 4555), if the peer does.
     /// Without it a client that moves sets up a new one, with the same inner address.
     pub mobike: bool,
+    /// IKEv2: whether a tunnel begins without a child, which then has a key exchange of its own (RFC
+    /// 6023). "allow": a client may begin so. "prefer": we begin so if the gateway takes it. "force":
+    /// both ends begin so, or there is no tunnel. "never": we do not begin so, and announce nothing.
+    pub childless: Childless,
     /// Probe a peer that has been silent for this long; "0": never. Default: "20s" at a client,
     /// "60s" at a gateway. A client that sends but hears nothing probes after 5 s.
     pub dpd_delay: Option<Span>,
@@ -295,6 +299,7 @@ impl ReadTable for ConnectionTable {
             encap: keys.given("encap")?,
             fragmentation: keys.or("fragmentation", true)?,
             mobike: keys.or("mobike", true)?,
+            childless: keys.given("childless")?,
             dpd_delay: keys.given("dpd_delay")?,
             // Five probes, two seconds apart.
             dpd_timeout: keys.or("dpd_timeout", Span::seconds(10))?,
@@ -466,6 +471,32 @@ pub enum Unique {
 impl Read for Unique {
     fn read(item: &Item) -> Result<Self, Fault> {
         item.choice("value", &[("replace", Self::Replace), ("keep", Self::Keep)])
+    }
+}
+
+/// `childless`
+#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
+pub enum Childless {
+    /// A client may begin so.
+    #[default]
+    Allow,
+    /// We begin so if the gateway takes it.
+    Prefer,
+    /// Both ends must.
+    Force,
+    /// Not at all.
+    Never,
+}
+
+impl Read for Childless {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        let words = [
+            ("allow", Self::Allow),
+            ("prefer", Self::Prefer),
+            ("force", Self::Force),
+            ("never", Self::Never),
+        ];
+        item.choice("value", &words)
     }
 }
 

@@ -31,7 +31,7 @@ use super::ppk::{self, Agreed};
 use super::proposal::{self, Chosen};
 use super::rekey::fresh_spi;
 use super::window::{IkeSa, clear_message};
-use crate::config::Connection;
+use crate::config::{Childless, Connection};
 use crate::counters::DropReason;
 use crate::ike::nat::{NatFinding, hash_of};
 use crate::ike::retransmit::{Answered, Retransmit};
@@ -535,6 +535,9 @@ impl Answering {
         }
         if peer.ppk && ppk::has_any(&candidates) {
             chain.push(notify(NotifyType::UsePpk));
+        }
+        if candidates.iter().any(|it| it.childless != Childless::Never) {
+            chain.push(notify(NotifyType::ChildlessIkev2Supported));
         }
         let sent = clear_message(spis, false, true, &chain, path);
         let may_fragment = peer.fragmentation && fragments;

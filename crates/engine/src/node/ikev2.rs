@@ -211,6 +211,10 @@ impl Node {
                 self.authentic_from(id, path, now);
                 self.child_postponed(child, spi, after, now);
             }
+            Fact::Childless(child, spi) => {
+                self.undo_exchange(child, spi);
+                self.first_child_done(id, child);
+            }
             Fact::AsksServer(question) => self.ask_server(id, *question, now),
             Fact::Told(_, notices) => self.on_told(id, path, notices, now),
             Fact::Unread(..) => {}

@@ -1356,6 +1356,7 @@ fn config(is_station: bool, change: &Change) -> Config {
         is_eap_only: false,
         mobike: true,
         dpd_delay: None,
+        childless: crate::config::Childless::Allow,
         dpd_timeout: Duration::from_secs(10),
         keepalive: Duration::from_secs(20),
         lifetime: Duration::from_secs(14_400),

@@ -17,6 +17,7 @@ const CERTIFICATES: Setup = Setup {
     names_gateway: true,
     ppk: [None; 2],
     mobike: [false; 2],
+    childless: [crate::config::Childless::Allow; 2],
     station_addresses: Vec::new(),
     gateway_addresses: Vec::new(),
     seed: 7,

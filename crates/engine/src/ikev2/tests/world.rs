@@ -9,8 +9,8 @@ use crypto::mschapv2::NtHash;
 use crypto::rand::{Seed, Stream};
 
 use crate::config::{
-    Child, Connection, Encapsulation, IdentityPattern, LocalAuth, LocalMethod, Ppk, RemoteAuth,
-    RemoteMethod, Version,
+    Child, Childless, Connection, Encapsulation, IdentityPattern, LocalAuth, LocalMethod, Ppk,
+    RemoteAuth, RemoteMethod, Version,
 };
 use crate::eap::{Examiner, Login, LoginMethod, Users};
 use crate::identity::Identity;
@@ -74,6 +74,8 @@ pub(super) struct Setup {
     pub(super) station_suites: &'static str,
     pub(super) gateway_suites: &'static str,
     pub(super) esp: &'static str,
+    /// Whether each end begins without a child, the station first.
+    pub(super) childless: [Childless; 2],
     pub(super) is_natted: bool,
     pub(super) has_child: bool,
     pub(super) is_legacy: bool,
@@ -101,6 +103,7 @@ impl Default for Setup {
             station_suites: "aes128gcm16-prfsha256-curve25519",
             gateway_suites: "aes128gcm16-prfsha256-curve25519",
             esp: "aes128gcm16",
+            childless: [Childless::Allow; 2],
             is_natted: false,
             has_child: true,
             is_legacy: false,
@@ -189,6 +192,7 @@ impl Setup {
         connection.encapsulation = Encapsulation::ThroughNat;
         connection.ppk = self.ppk[usize::from(!is_station)].map(ppk_of);
         connection.fragments = self.fragments;
+        connection.childless = self.childless[usize::from(!is_station)];
         connection.mobike = self.mobike[usize::from(!is_station)];
         if is_station {
             connection.remote_addrs = vec!["192.0.2.1:500".parse().unwrap()];
@@ -521,6 +525,7 @@ impl World {
                     .push(format!("established with {}", connection.name));
             }
             Fact::Renewed => end.facts.push("renewed".into()),
+            Fact::Childless(child, _) => end.facts.push(format!("child {} later", child.0)),
             Fact::AsksServer(question) => end.questions.push(*question),
             Fact::AsksAddress(wanted) => end.grant_address(&wanted),
             Fact::Lease(lease) => {
