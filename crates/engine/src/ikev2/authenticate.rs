@@ -118,6 +118,7 @@ impl Authenticating {
             task,
             nonce: fresh_nonce(at.random),
             half: None,
+            unfinished: None,
             begun: at.now,
             collision: None,
             gone: Vec::new(),
@@ -132,7 +133,6 @@ impl Authenticating {
             child,
             wishes,
             half: None,
-            unfinished: None,
             login: None,
             until: None,
         };

@@ -3,6 +3,7 @@
 
 mod accounts;
 mod beginnings;
+mod child_exchanges;
 mod decoys;
 mod encapsulation;
 mod families;
@@ -1355,8 +1356,8 @@ fn config(is_station: bool, change: &Change) -> Config {
         fragments: true,
         is_eap_only: false,
         mobike: true,
-        dpd_delay: None,
         childless: crate::config::Childless::Allow,
+        dpd_delay: None,
         dpd_timeout: Duration::from_secs(10),
         keepalive: Duration::from_secs(20),
         lifetime: Duration::from_secs(14_400),

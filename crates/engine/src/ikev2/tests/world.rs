@@ -904,12 +904,12 @@ impl End {
                     is_redundant: false,
                 });
             }
+            Ok(None) => {}
             Err(fault) => {
                 self.facts.push(format!("child refused: {fault}"));
                 session.refuse(fault.refusal());
             }
         }
-            Ok(None) => {}
         out
     }
 
