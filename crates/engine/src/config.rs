@@ -83,6 +83,8 @@ pub struct Connection {
     /// IKEv2: addresses may change under a session (RFC 4555), if the peer announces that it
     /// supports it.
     pub mobike: bool,
+    /// Whether its IKE SAs begin without a child (RFC 6023).
+    pub childless: Childless,
     /// Probe after this long without a sign of life; `None`: never.
     pub dpd_delay: Option<Duration>,
     /// Without an answer for this long, the peer is dead.
@@ -166,6 +168,19 @@ pub enum Start {
     OnTraffic,
     /// Never by itself.
     Responder,
+}
+
+/// Whether IKE SAs begin without a child, which then comes in an exchange of its own (RFC 6023).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Childless {
+    /// A peer may begin so; we begin with a child.
+    Allow,
+    /// The same, and we begin so with a gateway that takes it.
+    Prefer,
+    /// Both ends begin so, or there is no tunnel.
+    Force,
+    /// We do not begin so, and announce that we do not take it.
+    Never,
 }
 
 /// When ESP is in UDP (RFC 3948). Through a NAT it always is.
@@ -420,6 +435,7 @@ impl Connection {
             fragments: true,
             is_eap_only: false,
             mobike: true,
+            childless: Childless::Allow,
             dpd_delay: Some(Self::dpd_delay_of(false)),
             dpd_timeout: DPD_TIMEOUT,
             keepalive: KEEPALIVE,

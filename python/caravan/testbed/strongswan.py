@@ -272,6 +272,7 @@ def swanctl_conf(connection: Connection) -> str:
         "fragmentation": "yes",
         "mobike": _yes(connection.version == 2 and connection.has_mobike),
     }
+    settings |= {"childless": connection.childless} if connection.childless else {}
     if connection.ppk:
         required = _yes(connection.ppk.is_required)
         settings |= {"ppk_id": connection.ppk.name, "ppk_required": required}

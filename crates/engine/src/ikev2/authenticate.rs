@@ -33,7 +33,7 @@ use super::parts::{Parts, notify, notify_name};
 use super::ppk::naming;
 use super::tasks::{AskedChild, Awaited, Queue};
 use super::window::{At, IkeSa, Opened};
-use crate::config::{Connection, IdentityPattern};
+use crate::config::{Childless, Connection, IdentityPattern};
 use crate::counters::DropReason;
 use crate::ike::auth::Proven;
 use crate::ike::nat::float;
@@ -99,12 +99,27 @@ impl Authenticating {
         let path = if floats { float(before) } else { before };
         at.path = path;
         let moved = path.remote.port() != before.remote.port();
-        let first = wishes.child.take();
+        let is_childless = match (connection.childless, init.peer.childless) {
+            (Childless::Force, false) => {
+                return Err(Fault::Refused(
+                    "childless = \"force\", and the peer does not take an authentication without \
+                     a child"
+                        .into(),
+                ));
+            }
+            (Childless::Prefer | Childless::Force, is_taken) => is_taken,
+            (Childless::Allow | Childless::Never, _) => false,
+        };
+        let first = match is_childless {
+            true => None,
+            false => wishes.child.take(),
+        };
         let task = first.and_then(|first| first.into_task(&connection));
         let child = task.map(|task| AskedChild {
             task,
             nonce: fresh_nonce(at.random),
             half: None,
+            unfinished: None,
             begun: at.now,
             collision: None,
             gone: Vec::new(),
@@ -299,7 +314,10 @@ impl Authenticating {
         let nonces = self.init.nonces.clone();
         let child = self.child.take();
         let own = core::mem::take(&mut self.wishes.addresses);
-        let mut facts = vec![Fact::Established(Arc::clone(&proven.connection))];
+        let unasked = self.wishes.child.take();
+        let unasked = unasked.map(|first| Fact::Childless(first.child, first.spi));
+        let mut facts: Vec<Fact> = unasked.into_iter().collect();
+        facts.push(Fact::Established(Arc::clone(&proven.connection)));
         self.init.mix_into(&mut self.sa, &mut at.out.work);
         let ends = (self.sa, Role::Initiator);
         let mut session = establish(ends, self.init, proven, calendar, at.now);
@@ -453,7 +471,10 @@ impl Established {
             self.delete_unknown(&asked, at);
             return Fact::Heard;
         }
-        match self.agree_child(&asked, parts, Some(nonces), at) {
+        let made = self.agree_child(&asked, parts, Some(nonces), at);
+        let sa = (self.sas[0].suite.prf, &self.sas[0].d);
+        let work = &mut at.out.work;
+        match made.and_then(|made| made.finish(Role::Initiator, sa, work)) {
             Ok(negotiated) => {
                 self.children.add(ChildSa {
                     child,

@@ -9,11 +9,6 @@ use crate::counters::DropReason;
 use crate::ike::Fault;
 use crate::work::{Task, Work};
 
-/// The method of a group for PFS; `None` for groups below 2048 bits, which IKEv2 does not use here.
-pub(super) fn method_of(group: Group) -> Option<Method> {
-    Method::of_number(group.number())
-}
-
 /// Our first half.
 pub(super) fn generate(method: Method, random: &mut Stream, work: &mut Work) -> Initiator {
     match group_of(method) {

@@ -32,7 +32,7 @@ use super::ppk::{self, Agreed};
 use super::proposal::{self, Chosen};
 use super::rekey::fresh_spi;
 use super::window::{IkeSa, clear_message};
-use crate::config::Connection;
+use crate::config::{Childless, Connection};
 use crate::counters::DropReason;
 use crate::ike::nat::{NatFinding, hash_of};
 use crate::ike::retransmit::{Answered, Retransmit};
@@ -558,6 +558,9 @@ impl Answering {
         }
         let has_ppk = peer.ppk && ppk::has_any(&candidates);
         chain.extend(ppk::chosen(is_early, has_ppk));
+        if candidates.iter().any(|it| it.childless != Childless::Never) {
+            chain.push(notify(NotifyType::ChildlessIkev2Supported));
+        }
         let sent = clear_message(spis, false, true, &chain, path);
         let may_fragment = peer.fragmentation && fragments;
         Ok(Self {

@@ -255,7 +255,7 @@ fn esp(suite: &EspSuite) -> Option<String> {
         (_, Encryption::ChaCha20Poly1305) => return None,
     };
     Some(match suite.pfs {
-        Some(it) => format!("{words}-{}", group(it)?),
+        Some(it) => format!("{words}-{}", group(it.group()?)?),
         None => words,
     })
 }

@@ -18,6 +18,7 @@ const CERTIFICATES: Setup = Setup {
     ppk: [None; 2],
     early_ppk: [false; 2],
     mobike: [false; 2],
+    childless: [crate::config::Childless::Allow; 2],
     station_addresses: Vec::new(),
     gateway_addresses: Vec::new(),
     seed: 7,

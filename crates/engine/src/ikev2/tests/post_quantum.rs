@@ -469,7 +469,7 @@ fn a_renewal_that_is_not_finished_is_forgotten() {
         world.receive(Gateway, fragment);
     }
     let last = world.gateway.arrows.last().unwrap();
-    assert_eq!(last, "followup 2: N(TEMPORARY_FAILURE)");
+    assert_eq!(last, "followup 2: N(STATE_NOT_FOUND)");
     world.pass(60);
     world.assert_agreed(1);
 }
