@@ -408,18 +408,25 @@ def test_two_tunnels_at_one_gateway_are_apart(
         target.destroy(tunnels[1])
 
 
+BY_IKE = [
+    pytest.param((ike, is_signed), id=f"{name}-{is_signed}")
+    for name, ike in {"ikev1": {"ike": 1}, "ikev2": {}, "ppk": {"ppk": 0xCD}}.items()
+    for is_signed in (True, False)
+]
+"""What an end says of IKE, and whether it has certificates."""
+
+
 @pytest.mark.parametrize("sides", ["charon-caravan", "caravan-charon", "charon-charon"])
-@pytest.mark.parametrize("is_signed", [True, False])
-@pytest.mark.parametrize("ike", [{"ike": 1}, {}, {"ppk": 0xCD}], ids=["ikev1", "ikev2", "ppk"])
+@pytest.mark.parametrize("by", BY_IKE)
 def test_caravan_and_strongswan_build_a_tunnel_and_take_it_down(
-    ike: Mapping[str, int],
+    by: tuple[Mapping[str, int], bool],
     sides: str,
-    is_signed: bool,
     ends: Mapping[str, Mapping[str, Any]],
     target_pem: tuple[Path, Path],
     output: Path,
 ) -> None:
     client_is, target_is = sides.split("-")
+    ike, is_signed = by
     with RemoteAccess(RemoteAccessConfig(), output) as network, contextlib.ExitStack() as stack:
         if target_is == "charon":
             target = stack.enter_context(charon(network.sg))
@@ -492,7 +499,11 @@ def test_strongswan_refuses_what_its_data_plane_cannot_do(
 @pytest.mark.parametrize("is_signed", [True, False])
 @pytest.mark.parametrize("side", ["client", "target"])
 def test_charon_reads_the_files_that_are_written_for_it(
-    ike: Mapping[str, int], side: str, is_signed: bool, ends: Mapping[str, Mapping[str, Any]], output: Path
+    ike: Mapping[str, int],
+    side: str,
+    is_signed: bool,
+    ends: Mapping[str, Mapping[str, Any]],
+    output: Path,
 ) -> None:
     with RemoteAccess(RemoteAccessConfig(), output) as network, BareStrongSwan(network.sg) as it:
         folder = it.directory / "swanctl"

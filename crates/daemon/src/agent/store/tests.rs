@@ -235,7 +235,7 @@ async fn what_a_key_gives_for_ppks_is_gone_with_it() {
         };
         match how {
             0 => assert!(host.answer(&take(1)).await == Answer::Taken),
-            1 => assert_eq!(host.revoke(&Which::All).await.expect("revoked"), 1),
+            1 => assert_eq!(host.revoke(Which::All).await.expect("revoked"), 1),
             2 => {
                 for number in 0..5 {
                     assert!(has_ppk());
