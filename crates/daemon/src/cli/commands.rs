@@ -280,8 +280,8 @@ fn left_behind(runtime_dir: &Path) -> String {
     text
 }
 
-/// Each process once, by its number, with one of its sockets: a process has one per connection, and a
-/// gateway may have hundreds, each of which would tell all of it.
+/// Each process once, by its number, with one of its sockets: a process has one per connection, and
+/// a gateway may have hundreds, each of which would tell all of it.
 fn by_process(runtime_dir: &Path) -> anyhow::Result<BTreeMap<u32, (Running, StatusReport)>> {
     let mut found = BTreeMap::new();
     for one in running(runtime_dir) {

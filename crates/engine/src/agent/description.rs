@@ -333,7 +333,7 @@ impl Description {
 }
 
 impl Ppk {
-    /// The PPK of a tunnel. Its name is the tunnel's: both ends know it, and no other tunnel has it.
+    /// The PPK of a tunnel. Its name is the tunnel's: both ends know it, and no other has it.
     pub fn of_tunnel(tunnel: TunnelId, key: TunnelPpk) -> Self {
         let id = Name(name_of(tunnel));
         Self { id, key }

@@ -34,8 +34,8 @@ use crate::sys;
 
 /// The arguments of this process.
 pub const COMMAND: [&str; 1] = ["tunnel-end"];
-/// Stand in a configuration for the files of own certificates, key, the other end's certificates, and
-/// the PPK.
+/// Stand in a configuration for the files of own certificates, key, the other end's certificates,
+/// and the PPK.
 pub const PLACES: [&str; 4] = [
     "place-of-own",
     "place-of-key",
