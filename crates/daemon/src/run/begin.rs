@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use crypto::rand::Seed;
-use engine::node::{Command, Input, Node};
+use engine::node::Node;
 use engine::plane::{InboundPlane, OutboundPlane};
 use tokio::signal::unix::Signal;
 use tokio::sync::mpsc;
@@ -188,11 +188,7 @@ impl Process {
             clock,
         };
         let (planes, news) = Planes::start(parts)?;
-        let mut node = Node::new(engine_config(&loaded), &seed);
-        node.handle(
-            Input::Command(Command::Upgraded(upgraded.marks())),
-            clock.now(),
-        );
+        let node = Node::new(engine_config(&loaded), &seed);
         let started = (&seed, clock.now());
         let mark = loaded.daemon.fwmark;
         let part = |it| MobilePart::start((it, mark, tun.name()), mobile, &counts, started);
