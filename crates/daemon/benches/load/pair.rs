@@ -10,8 +10,9 @@ use crypto::cert::{Certificate, TrustStore};
 use crypto::rand::Seed;
 use crypto::sign::PrivateKey;
 use engine::config::{
-    Child, ChildLayer, Config, Connection, Encapsulation, IdentityPattern, InnerFamilies, Limits,
-    LocalAuth, LocalMethod, Pool, RemoteAuth, RemoteMethod, Start, Unique, Version,
+    Child, ChildLayer, Childless, Config, Connection, Encapsulation, IdentityPattern,
+    InnerFamilies, Limits, LocalAuth, LocalMethod, Pool, RemoteAuth, RemoteMethod, Start, Unique,
+    Version,
 };
 use engine::endpoint::{Effect, Endpoint};
 use engine::identity::Identity;
@@ -352,6 +353,7 @@ fn connection(
         fragments: true,
         is_eap_only: false,
         mobike: true,
+        childless: Childless::Allow,
         dpd_delay: None,
         dpd_timeout: Duration::from_secs(10),
         keepalive: Duration::from_secs(20),
