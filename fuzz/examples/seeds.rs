@@ -1,5 +1,6 @@
 //! Writes `seeds/responder/`: recorded real handshakes of a client with the gateway of the fuzz
-//! target, and scripts of peers that hold keys. Writes `seeds/station/`: clients whose hostile
+//! target, and scripts of peers that hold keys. Writes `seeds/ikev2_responder/`: the same of IKEv2.
+//! Writes `seeds/station/`: clients whose hostile
 //! gateway answers correctly up to some point. Writes `seeds/mip4_*/` and `seeds/firewall/`:
 //! scripts for the machines of Mobile IPv4 and for their firewall.
 //!
@@ -26,6 +27,7 @@ use wire::isakmp::{
 
 use fuzz::mobility;
 use fuzz::responder::world::{self, Stage};
+use fuzz::responder::{ikev1, ikev2};
 use fuzz::script::{self, Op, Sealed};
 use fuzz::secrets::pki;
 use fuzz::station;
@@ -53,7 +55,7 @@ fn main() {
     seeds.push(fragments());
     seeds.push(flood());
     for (name, ops) in seeds {
-        let mut stage = Stage::default();
+        let mut stage = Stage::<ikev1::Peer>::default();
         let octets = script::write(&ops);
         let ops = script::read(&octets);
         let sent: usize = ops.iter().map(|op| stage.play(op).len()).sum();
@@ -72,8 +74,30 @@ fn main() {
         stage.end();
         std::fs::write(format!("{folder}/{name}"), octets).expect("a file");
     }
+    sessions();
     stations();
     machines();
+}
+
+/// The seeds of the `ikev2_responder` target.
+fn sessions() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/seeds/ikev2_responder");
+    std::fs::create_dir_all(folder).expect("a folder");
+    for (name, ops) in ikev2::seeds::all() {
+        let octets = script::write(&ops);
+        let mut stage = Stage::<ikev2::Peer>::default();
+        let sent: usize = script::read(&octets)
+            .iter()
+            .map(|op| stage.play(op).len())
+            .sum();
+        println!(
+            "ikev2_responder {name}: {} octets, {sent} answers",
+            octets.len()
+        );
+        stage.facts().iter().for_each(|fact| println!("  {fact}"));
+        stage.end();
+        std::fs::write(format!("{folder}/{name}"), octets).expect("a file");
+    }
 }
 
 /// The seeds of the machines of Mobile IPv4, of their firewall and of tunnel agents.
@@ -92,9 +116,9 @@ fn stations() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/seeds/station");
     std::fs::create_dir_all(folder).expect("a folder");
     let honest = (0..)
-        .zip(world::NAMES)
+        .zip(ikev1::NAMES)
         .map(|(kind, name)| (name.to_owned(), answered(kind)));
-    let hostile = (0..).zip(world::NAMES).map(|(kind, name)| {
+    let hostile = (0..).zip(ikev1::NAMES).map(|(kind, name)| {
         let ops = under_own_keys(kind, name.starts_with('a'), name.ends_with("rsa"));
         (format!("own-{name}"), ops)
     });
@@ -248,7 +272,7 @@ fn recorded(is_aggressive: bool, is_signed: bool, is_natted: bool) -> (String, V
 }
 
 struct Recording {
-    stage: Stage,
+    stage: Stage<ikev1::Peer>,
     station: Endpoint,
     now: Instant,
     own: IpAddr,
@@ -355,7 +379,7 @@ fn station(is_aggressive: bool, is_signed: bool) -> Config {
     Config {
         connections: vec![Arc::new(connection)],
         pools: Vec::new(),
-        ..world::config()
+        ..world::config::<ikev1::Peer>()
     }
 }
 

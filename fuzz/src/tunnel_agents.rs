@@ -65,6 +65,7 @@ fn request(script: &mut Script<'_>, now: Instant) -> Request {
         user_id: if kind & 2 == 0 { USER } else { "mallory" }.into(),
         objectives: if kind & 4 == 0 { 31 } else { script.octet() },
         options: if kind & 8 == 0 { 15 } else { script.octet() },
+        ike: if kind & 8 == 0 { 7 } else { script.octet() },
         time: TODAY as u64 + now.0 / 1_000_000_000 + u64::from(kind >> 6) * 200,
         lifetime: u32::from(script.octet()) * 30,
         fresh: (kind & 16 == 0).then(|| Fresh {

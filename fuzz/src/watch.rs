@@ -17,7 +17,7 @@ use engine::node::{Event, Input, Node};
 use engine::plane::{InboundChange, Offloads, OutboundChange};
 use engine::sa::{ChildId, Direction, Path, Sa, Via};
 use engine::time::{Calendar, Duration, Instant};
-use wire::isakmp::{Header, PayloadKind};
+use wire::{ikev2, isakmp};
 
 /// All test certificates are valid at this time.
 pub const CALENDAR: Calendar = Calendar(1_800_000_000);
@@ -61,7 +61,8 @@ pub struct Answer {
     pub installs: usize,
     events: usize,
     changes: usize,
-    is_taken: bool,
+    /// Whether the datagram was accepted from a peer.
+    pub is_taken: bool,
 }
 
 impl Watched {
@@ -100,7 +101,7 @@ impl Watched {
         let (held, dropped) = (self.held(), self.dropped());
         let answer = self.input(Input::Datagram(path, octets));
         let header = header(&path, octets);
-        let is_fragment = header.is_some_and(|h| h.next_payload == PayloadKind::Fragment);
+        let is_fragment = header.as_ref().is_some_and(AnyHeader::is_fragment);
         let is_noticed = self.dropped() > dropped
             || !answer.datagrams.is_empty()
             || answer.events > 0
@@ -233,25 +234,60 @@ impl Answer {
     }
 }
 
+/// The header of a message of either version.
+#[derive(Debug)]
+pub enum AnyHeader {
+    /// IKEv1.
+    V1(isakmp::Header),
+    /// IKEv2.
+    V2(ikev2::Header),
+}
+
+impl AnyHeader {
+    /// Whether the receiver has no SA for it yet.
+    pub fn is_first(&self) -> bool {
+        match self {
+            Self::V1(header) => header.cookies.responder == isakmp::Cookie::ZERO,
+            Self::V2(header) => header.spis.responder == ikev2::Spi::ZERO,
+        }
+    }
+
+    fn is_fragment(&self) -> bool {
+        match self {
+            Self::V1(header) => header.next_payload == isakmp::PayloadKind::Fragment,
+            Self::V2(header) => header.next_payload == ikev2::PayloadKind::EncryptedFragment,
+        }
+    }
+
+    /// Whether a fragment with this body comes after the first one of its message.
+    fn is_later_fragment(&self, body: &[u8]) -> bool {
+        let is_number_1 = match self {
+            Self::V1(_) => body.get(6) == Some(&1),
+            Self::V2(_) => body.get(4..6) == Some(&[0, 1]),
+        };
+        self.is_fragment() && !is_number_1
+    }
+}
+
 /// The header of an IKE message, after its marker if there is one.
-pub fn header(path: &Path, octets: &[u8]) -> Option<Header> {
+pub fn header(path: &Path, octets: &[u8]) -> Option<AnyHeader> {
     Some(parse(path, octets)?.0)
 }
 
 /// The number of messages. The fragments of one count once.
 pub fn count(datagrams: &[(Path, Vec<u8>)]) -> usize {
-    let is_first = |(path, octets): &&(Path, Vec<u8>)| {
-        parse(path, octets).is_none_or(|(header, body)| {
-            header.next_payload != PayloadKind::Fragment || body.get(6) == Some(&1)
-        })
+    let is_counted = |(path, octets): &&(Path, Vec<u8>)| {
+        parse(path, octets).is_none_or(|(header, body)| !header.is_later_fragment(body))
     };
-    datagrams.iter().filter(is_first).count()
+    datagrams.iter().filter(is_counted).count()
 }
 
-fn parse<'a>(path: &Path, octets: &'a [u8]) -> Option<(Header, &'a [u8])> {
+fn parse<'a>(path: &Path, octets: &'a [u8]) -> Option<(AnyHeader, &'a [u8])> {
     let message = match path.via {
         Via::Udp => octets,
         _ => octets.strip_prefix(&[0; 4])?,
     };
-    Header::parse(message).ok()
+    let first = isakmp::Header::parse(message).map(|(it, body)| (AnyHeader::V1(it), body));
+    let second = || ikev2::Header::parse(message).map(|(it, body)| (AnyHeader::V2(it), body));
+    first.or_else(|_| second()).ok()
 }

@@ -70,8 +70,11 @@ def end(
     tunnel: str = TUNNEL,
     lent: str = LENT,
     lifetime_s: int = 3_600,
+    ike: int | None = None,
+    ppk: int | None = None,
 ) -> dict[str, Any]:
-    """One end, as `caravan tunnel-backend` reads it; an empty address: unknown."""
+    """One end, as `caravan tunnel-backend` reads it; an empty address: unknown. `ike`: the version,
+    else the best one; `ppk`: what each octet of the PPK is."""
     ends = [
         {"addresses": [address] if address else [], "identity": name}
         for address, name in zip(addresses, names, strict=True)
@@ -89,6 +92,8 @@ def end(
         "inner": "asked" if side == "client" else lent,
         "lifetime_s": lifetime_s,
         "legacy": True,
+        "ike": ike,
+        "ppk": ppk,
     }
 
 

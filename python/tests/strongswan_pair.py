@@ -67,17 +67,22 @@ class Pair:
 
 @contextlib.contextmanager
 def connected(
-    gateway: Connection, station: Connection, output: Path, *, is_initiator: bool
+    gateway: Connection,
+    station: Connection,
+    output: Path,
+    *,
+    is_initiator: bool,
+    strongswan: type[StrongSwan] = StrongSwan,
 ) -> Iterator[Pair]:
     """Start both ends: ours is the station (`is_initiator`) or the gateway."""
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         serve_files(network.server, output / "www", SERVER_ADDRESS)
         if is_initiator:
-            charon = StrongSwan(network.sg, gateway)
+            charon = strongswan(network.sg, gateway)
             ours = Caravan(network.ms, station).wait_ready()
         else:
             ours = Caravan(network.sg, gateway).wait_ready()
-            charon = StrongSwan(network.ms, station)
+            charon = strongswan(network.ms, station)
             charon.initiate()
             ours.wait_until(True)
         yield Pair(network, ours, charon)

@@ -28,7 +28,7 @@ from agent_ends import (
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.capture import IPPROTO_AH, IPPROTO_ESP, IPPROTO_UDP, Capture
-from caravan.testbed.caravan import Daemon, environment
+from caravan.testbed.caravan import Daemon, environment, order
 from caravan.testbed.host import Host
 from caravan.testbed.libreswan import Pluto
 from caravan.testbed.pki import CaravanAuthority
@@ -154,9 +154,11 @@ def check_packets(network: RemoteAccess, wanted: set[int]) -> None:
         assert IPPROTO_UDP in seen
 
 
+@pytest.mark.parametrize("ike", [1, 2])
 @pytest.mark.parametrize("option", OPTIONS)
 def test_each_option_carries_packets_between_two_caravans_and_leaves_nothing(
     option: str,
+    ike: int,
     ends: Mapping[str, Mapping[str, Any]],
     target_pem: tuple[Path, Path],
     output: Path,
@@ -165,10 +167,10 @@ def test_each_option_carries_packets_between_two_caravans_and_leaves_nothing(
         before = traces(network.ms)
         with gateway(network.sg, target_pem) as (_, target), own_client(network.ms) as client:
             assert client.options == target.options == list(OPTIONS)
-            target.build(end("target", option, ends["target"], **ENDS))
+            target.build(end("target", option, ends["target"], **ENDS, ike=ike))
             if option == "Native":
                 network.open_clear_route()
-            client.build(end("client", option, ends["client"], **ENDS))
+            client.build(end("client", option, ends["client"], **ENDS, ike=ike))
             client.wait_for("up")
             # Without IKE the gateway cannot see who comes.
             target.wait_for("open" if option == "Native" else "up")
@@ -291,6 +293,88 @@ def test_a_certificate_of_another_tunnel_opens_none(
         target.destroy()
 
 
+PPK = 0xCD
+DIGITS = f"{PPK:02x}" * 32
+
+
+def test_a_ppk_is_in_files_of_root_and_in_the_status_and_nowhere_else(
+    ends: Mapping[str, Mapping[str, Any]], target_pem: tuple[Path, Path], output: Path
+) -> None:
+    with RemoteAccess(RemoteAccessConfig(has_nat=False), output) as network:
+        before = traces(network.ms)
+        with gateway(network.sg, target_pem) as (daemon, target), own_client(network.ms) as client:
+            target.build(end("target", "ESP", ends["target"], **ENDS, ppk=PPK))
+            client.build(end("client", "ESP", ends["client"], **ENDS, ppk=PPK))
+            client.wait_for("up")
+            target.wait_for("up")
+            check_packets(network, set())
+            status = order(network.sg, "status").check().stdout
+            assert f"PPK {NAME}" in status
+            file = network.sg.logs / f"gateway/tunnels/{NAME}.ppk"
+            assert file.read_text() == DIGITS and file.stat().st_mode & 0o777 == 0o600
+            assert DIGITS not in status + daemon.process.stderr() + client.process.stderr()
+            assert not [path for path in runtime_of(network.ms).rglob("*") if has_ppk(path)]
+            client.destroy()
+            target.destroy()
+            assert not file.exists()
+            wait_untouched(network.ms, before)
+
+
+def has_ppk(path: Path) -> bool:
+    return path.is_file() and DIGITS in path.read_text(errors="replace")
+
+
+@pytest.mark.parametrize("wrong", [0xCE, None])
+@pytest.mark.parametrize("is_of_client", [True, False])
+def test_a_wrong_ppk_and_none_open_no_tunnel(
+    is_of_client: bool,
+    wrong: int | None,
+    ends: Mapping[str, Mapping[str, Any]],
+    target_pem: tuple[Path, Path],
+    output: Path,
+) -> None:
+    """Certificates are good at both ends."""
+    keys = (wrong, PPK) if is_of_client else (PPK, wrong)
+    with (
+        RemoteAccess(RemoteAccessConfig(), output) as network,
+        gateway(network.sg, target_pem) as (_, target),
+        own_client(network.ms) as client,
+    ):
+        target.build(end("target", "ESP", ends["target"], **ENDS, ppk=keys[1]))
+        client.build(end("client", "ESP", ends["client"], **ENDS, ppk=keys[0]))
+        for _ in range(20):
+            assert client.state()[0] != "up" and target.state()[0] == "waiting"
+            time.sleep(0.1)
+        assert ping(network.ms, SERVER_ADDRESS, count=1).received == 0
+        client.destroy()
+        target.destroy()
+
+
+def test_the_ppk_of_a_spent_key_opens_nothing(
+    ends: Mapping[str, Mapping[str, Any]], target_pem: tuple[Path, Path], output: Path
+) -> None:
+    """The next tunnel of the same user has the same certificates here, and another key."""
+    with (
+        RemoteAccess(RemoteAccessConfig(), output) as network,
+        gateway(network.sg, target_pem) as (_, target),
+        own_client(network.ms) as client,
+    ):
+        spent = {**ENDS, "ppk": PPK}
+        target.build(end("target", "ESP", ends["target"], **spent))
+        client.build(end("client", "ESP", ends["client"], **spent))
+        client.wait_for("up")
+        client.destroy()
+        target.destroy()
+        following = {**ENDS, "ppk": 0xCE, "tunnel": "b2" * 16}
+        target.build(end("target", "ESP", ends["target"], **following))
+        client.build(end("client", "ESP", ends["client"], **spent))
+        for _ in range(20):
+            assert client.state()[0] != "up" and target.state("b2" * 16)[0] == "waiting"
+            time.sleep(0.1)
+        client.destroy()
+        target.destroy("b2" * 16)
+
+
 def test_two_tunnels_at_one_gateway_are_apart(
     authority: CaravanAuthority, target_pem: tuple[Path, Path], output: Path
 ) -> None:
@@ -324,16 +408,25 @@ def test_two_tunnels_at_one_gateway_are_apart(
         target.destroy(tunnels[1])
 
 
+BY_IKE = [
+    pytest.param((ike, is_signed), id=f"{name}-{is_signed}")
+    for name, ike in {"ikev1": {"ike": 1}, "ikev2": {}, "ppk": {"ppk": 0xCD}}.items()
+    for is_signed in (True, False)
+]
+"""What an end says of IKE, and whether it has certificates."""
+
+
 @pytest.mark.parametrize("sides", ["charon-caravan", "caravan-charon", "charon-charon"])
-@pytest.mark.parametrize("is_signed", [True, False])
+@pytest.mark.parametrize("by", BY_IKE)
 def test_caravan_and_strongswan_build_a_tunnel_and_take_it_down(
+    by: tuple[Mapping[str, int], bool],
     sides: str,
-    is_signed: bool,
     ends: Mapping[str, Mapping[str, Any]],
     target_pem: tuple[Path, Path],
     output: Path,
 ) -> None:
     client_is, target_is = sides.split("-")
+    ike, is_signed = by
     with RemoteAccess(RemoteAccessConfig(), output) as network, contextlib.ExitStack() as stack:
         if target_is == "charon":
             target = stack.enter_context(charon(network.sg))
@@ -345,8 +438,8 @@ def test_caravan_and_strongswan_build_a_tunnel_and_take_it_down(
         )
         before = traces(network.ms)
         credentials = ends if is_signed else {"client": None, "target": None}
-        target.build(end("target", "ESP", credentials["target"], **ENDS))
-        client.build(end("client", "ESP", credentials["client"], **ENDS))
+        target.build(end("target", "ESP", credentials["target"], **ENDS, **ike))
+        client.build(end("client", "ESP", credentials["client"], **ENDS, **ike))
         client.wait_for("up")
         target.wait_for("up")
         check_packets(network, set())
@@ -402,10 +495,15 @@ def test_strongswan_refuses_what_its_data_plane_cannot_do(
         assert target.state(TUNNEL) == ("absent", None)
 
 
+@pytest.mark.parametrize("ike", [{"ike": 1}, {"ppk": PPK}], ids=["ikev1", "ppk"])
 @pytest.mark.parametrize("is_signed", [True, False])
 @pytest.mark.parametrize("side", ["client", "target"])
 def test_charon_reads_the_files_that_are_written_for_it(
-    side: str, is_signed: bool, ends: Mapping[str, Mapping[str, Any]], output: Path
+    ike: Mapping[str, int],
+    side: str,
+    is_signed: bool,
+    ends: Mapping[str, Mapping[str, Any]],
+    output: Path,
 ) -> None:
     with RemoteAccess(RemoteAccessConfig(), output) as network, BareStrongSwan(network.sg) as it:
         folder = it.directory / "swanctl"
@@ -413,7 +511,7 @@ def test_charon_reads_the_files_that_are_written_for_it(
         (folder / "swanctl.conf").write_text("include conf.d/*.conf\n")
         for option in ("Native", "AH", "ESP"):
             credential = ends[side] if is_signed else None
-            made = texts("strongswan", end(side, option, credential, **ENDS), folder)
+            made = texts("strongswan", end(side, option, credential, **ENDS, **ike), folder)
             for path, text in made.files.items():
                 Path(path).write_text(text)
             assert list(made.construct[0]) == ["swanctl", "--load-all", "--noprompt"]
@@ -441,17 +539,23 @@ def pluto(host: Host) -> Iterator[tuple[Pluto, Backend]]:
             assert NAME not in listed
 
 
+@pytest.mark.parametrize("ike", [{"ike": 1}, {"ppk": PPK}], ids=["ikev1", "ppk"])
 @pytest.mark.parametrize("is_signed", [True, False])
 @pytest.mark.parametrize("side", ["client", "target"])
 def test_pluto_loads_each_option_and_unloads_it(
-    side: str, is_signed: bool, ends: Mapping[str, Mapping[str, Any]], output: Path
+    ike: Mapping[str, int],
+    side: str,
+    is_signed: bool,
+    ends: Mapping[str, Mapping[str, Any]],
+    output: Path,
 ) -> None:
     with RemoteAccess(RemoteAccessConfig(has_nat=False), output) as network:
         host = network.ms if side == "client" else network.sg
         with pluto(host) as (running, backend):
             assert backend.options == ["Native", "AH", "ESP"]
             for option in ("AH", "ESP"):
-                backend.build(end(side, option, ends[side] if is_signed else None, **ENDS))
+                one = end(side, option, ends[side] if is_signed else None, **ENDS, **ike)
+                backend.build(one)
                 assert backend.state()[0] == "waiting"
                 assert NAME in running.ipsec("auto", "--status").stdout
                 backend.destroy()
@@ -460,7 +564,8 @@ def test_pluto_loads_each_option_and_unloads_it(
             # What an agent that was killed has left, another one takes down.
             which = {"libreswan": {"folder": str(running.folder)}}
             with Backend(host, which, "former", running.environment) as former:
-                former.build(end(side, "ESP", ends[side] if is_signed else None, **ENDS))
+                one = end(side, "ESP", ends[side] if is_signed else None, **ENDS, **ike)
+                former.build(one)
                 former.process.signal(signal.SIGKILL)
                 former.process.wait(5)
             assert backend.state()[0] == "waiting"
@@ -472,8 +577,13 @@ def test_pluto_loads_each_option_and_unloads_it(
 
 @pytest.mark.parametrize("inner", ["lent", "outer"])
 @pytest.mark.parametrize("is_signed", [True, False])
+@pytest.mark.parametrize("ike", [{"ike": 1}, {}, {"ppk": PPK}], ids=["ikev1", "ikev2", "ppk"])
 def test_pluto_and_caravan_negotiate_as_far_as_the_kernel_goes(
-    is_signed: bool, inner: str, ends: Mapping[str, Mapping[str, Any]], output: Path
+    ike: Mapping[str, int],
+    is_signed: bool,
+    inner: str,
+    ends: Mapping[str, Mapping[str, Any]],
+    output: Path,
 ) -> None:
     """Pluto lends an address, or Client has its own one inside. Both come to the SAs, which this
     kernel does not have."""
@@ -484,12 +594,15 @@ def test_pluto_and_caravan_negotiate_as_far_as_the_kernel_goes(
         pluto(network.sg) as (running, target),
         own_client(network.ms) as client,
     ):
-        target.build(end("target", "ESP", credentials["target"], **ENDS) | more)
-        client.build(end("client", "ESP", credentials["client"], **ENDS) | more)
+        target.build(end("target", "ESP", credentials["target"], **ENDS, **ike) | more)
+        client.build(end("client", "ESP", credentials["client"], **ENDS, **ike) | more)
         last = "netlink response for Add SA"
         running.process.wait_for(lambda: last in running.log(), last, 20)
-        assert "IKE SA established" in running.log()
-        assert ("sent ModeCfg reply" in running.log()) == (inner == "lent")
+        is_v1 = ike.get("ike") == 1
+        assert ("IKE SA established" if is_v1 else "responder established IKE SA") in running.log()
+        if is_v1:
+            assert ("sent ModeCfg reply" in running.log()) == (inner == "lent")
+        assert ("PPK" in running.log()) == ("ppk" in ike)
         if is_signed:
             assert f"using preloaded certificate '{CLIENT_NAME}'" in running.log()
         client.destroy()

@@ -88,17 +88,22 @@ def test_only_an_enrolled_key_lets_its_user_in_once_one_is_enrolled(plain: Bed) 
     plain.wait_idle("a refused user")
 
 
+@pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("pair", SHARED_PAIRS, ids=str)
-def test_a_shared_pair_of_the_paper_goes_through_all_ten_steps(output: Path, pair: Pair) -> None:
-    with running(output, pair, AgentFiles(is_legacy=True)) as bed:
+def test_a_shared_pair_of_the_paper_goes_through_all_ten_steps(
+    output: Path, pair: Pair, version: int
+) -> None:
+    """The paper's form has IKEv1 where the file says so."""
+    with running(output, pair, AgentFiles(is_legacy=True, version=version)) as bed:
         warned = order(bed.network.keeper, "check", f"{bed.folder}/host.toml").check()
         assert "warning: legacy" in warned.stdout + warned.stderr
-        go_by_a_shared_pair(bed)
+        go_by_a_shared_pair(bed, version)
 
 
-def go_by_a_shared_pair(bed: Bed) -> None:
+def go_by_a_shared_pair(bed: Bed, version: int = 2) -> None:
     with bed.client(1) as client:
         up = client.wait_for("up")
+        assert (up.fields["ike"], up.fields["ppk"]) == (str(version), "no")
         bed.wait_for_target("up", up.fields["key"])
         assert bed.fetch() == bed.digest
     assert client.steps() == [*CLIENT, "ended"]
@@ -397,7 +402,7 @@ def test_libreswan_at_target_negotiates_as_far_as_the_kernel_goes(output: Path) 
         assert [event.step for event in bed.log("target", key)] == TARGET[:3]
         last = "netlink response for Add SA"
         pluto.process.wait_for(lambda: last in pluto.log(), last, 30)
-        assert "IKE SA established" in pluto.log()
+        assert "responder established IKE SA" in pluto.log() and "PPK" in pluto.log()
         assert client.stop().code == 1
         assert "step=up" not in client.process.stderr()
         assert bed.state(key) == "used"

@@ -39,6 +39,8 @@ from caravan.testbed.pki import CaravanAuthority
 
 SIDES = ("client", "target")
 CELLS = [(side, option) for side in SIDES for option in OPTIONS]
+IKE: tuple[dict[str, int], ...] = ({"ike": 1}, {"ike": 2}, {"ike": 2, "ppk": 0xCD})
+"""What an end may say of IKE."""
 
 
 @pytest.fixture(scope="module")
@@ -613,12 +615,18 @@ def test_powershell_parses_and_knows_each_cmdlet_and_parameter(
 # Caravan's own.
 
 
+@pytest.mark.parametrize("ike", IKE)
 @pytest.mark.parametrize(("side", "option"), CELLS)
 def test_caravan_reads_what_is_written_for_it(
-    side: str, option: str, signed: Mapping[str, Mapping[str, Any]], tmp_path: Path
+    side: str,
+    option: str,
+    ike: Mapping[str, int],
+    signed: Mapping[str, Mapping[str, Any]],
+    tmp_path: Path,
 ) -> None:
     for credential in (signed[side], None):
-        made = texts("caravan", end(side, option, credential), tmp_path)
+        made = texts("caravan", end(side, option, credential, **ike), tmp_path)
+        assert ("version = 1" in made.file(".toml")) == (ike["ike"] == 1)
         for path, text in made.files.items():
             Path(path).write_text(text)
             Path(path).chmod(0o600)
@@ -630,16 +638,21 @@ def test_caravan_reads_what_is_written_for_it(
 # Libreswan's own reader.
 
 
+@pytest.mark.parametrize("ike", IKE)
 @pytest.mark.parametrize(("side", "option"), CELLS)
 def test_libreswan_reads_the_connections_that_are_written_for_it(
-    side: str, option: str, signed: Mapping[str, Mapping[str, Any]], tmp_path: Path
+    side: str,
+    option: str,
+    ike: Mapping[str, int],
+    signed: Mapping[str, Mapping[str, Any]],
+    tmp_path: Path,
 ) -> None:
     if option == "AH+ESP":
         with pytest.raises(ValueError, match="not both"):
             texts("libreswan", end(side, option))
         return
     for credential in (signed[side], None):
-        made = texts("libreswan", end(side, option, credential), tmp_path)
+        made = texts("libreswan", end(side, option, credential, **ike), tmp_path)
         text = made.file(".conf")
         assert addconn(tmp_path, text) == ""
         assert "syntax error" in addconn(tmp_path, text + "\tnonsense=1\n")

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from caravan.bench import roaming
 from caravan.bench.benches import build, parse_executable
 from caravan.bench.congestion import Congestion, choose, is_accepted, preferred
-from caravan.bench.control import Handshakes, Memory, resident_bytes
+from caravan.bench.control import EXCHANGES, IKEV1, Handshakes, Load, Memory, resident_bytes
 from caravan.bench.document import (
     BEGIN,
     END,
@@ -37,6 +38,7 @@ from caravan.bench.planes import (
     summary,
 )
 from caravan.bench.probe import Probe
+from caravan.bench.roaming import Move, Roam, Way, way
 from caravan.bench.simulators import Kernel, Tandem, parse_kernel, parse_tandem
 from caravan.bench.systems import (
     BORINGTUN_1,
@@ -51,6 +53,8 @@ from caravan.bench.wireguard import KeyPair, Peer, configuration, control
 from caravan.testbed.connection import PublicKey
 from caravan.testbed.pki import CaravanAuthority
 from caravan.threeways.measurement import Keys
+
+pytestmark = pytest.mark.measures
 
 CUBIC = Congestion("cubic", None)
 BESIDE_BBR = Congestion("bbr", "cubic")
@@ -197,13 +201,96 @@ def test_the_simulators_have_a_row_a_way_to_compute() -> None:
 
 def test_targets_of_handshakes_and_memory_are_ours_alone() -> None:
     handshakes = (
-        Handshakes("caravan", "program", 20, 2.4),
-        Handshakes("strongSwan", "program", 20, 8.4),
+        Handshakes(IKEV1, "caravan", "program", 20, 2.4),
+        Handshakes(IKEV1, "strongSwan", "program", 20, 8.4),
     )
-    memory = Memory(100_000, 7 * 1024, 10 * 1024**2)
+    memory = Memory(100_000, {1: 5 * 1024, 2: 7 * 1024}, 10 * 1024**2)
     found = targets(Results(CUBIC, handshakes=handshakes, memory=memory))
-    assert [target.is_met for target in found] == [True, False, True]
-    assert [target.measured for target in found] == [2.4, 7, 10]
+    assert [target.is_met for target in found] == [True, True, False, True]
+    assert [target.measured for target in found] == [2.4, 5, 7, 10]
+
+
+def test_a_rate_of_handshakes_is_that_of_one_core_of_the_program() -> None:
+    name = EXCHANGES[0].name
+    handshakes = (
+        Handshakes(name, "caravan", "engine alone", 300, 0.4),
+        Handshakes(name, "caravan", "program", 600, 0.8, 900.0),
+        Handshakes(name, "strongSwan", "program", 600, 4.0, 300.0),
+    )
+    (found,) = targets(Results(CUBIC, handshakes=handshakes))
+    assert (found.bound, found.limit, found.measured, found.is_met) == (
+        "at least",
+        1000,
+        1250,
+        True,
+    )
+    text = report(Results(CUBIC, handshakes=handshakes))
+    assert f"| {name} | caravan | engine alone | 300 | 0.40 | 2,500 | - |" in text
+    assert f"| {name} | strongSwan | program | 600 | 4.00 | 250 | 300 |" in text
+
+
+def test_each_exchange_says_what_strongswan_has() -> None:
+    by_name = {each.name: each for each in EXCHANGES}
+    assert len(by_name) == len(EXCHANGES)
+    assert [each.has_peer for each in EXCHANGES] == [
+        "mlkem" not in each.proposal for each in EXCHANGES
+    ]
+
+
+def flow(*, lost: range, late: range = range(0)) -> tuple[dict[int, float], dict[int, float]]:
+    """A datagram every millisecond for two seconds, each 20 ms under way, late ones 70 ms more."""
+    sent = {number: number / 1e3 for number in range(2_000)}
+    came = {
+        number: at + (0.09 if number in late else 0.02)
+        for number, at in sent.items()
+        if number not in lost
+    }
+    return sent, came
+
+
+def test_a_move_begins_with_the_first_datagram_and_is_over_with_the_last_lost_one() -> None:
+    # At 1 s the link is dead: what is under way downwards dies, and 40 ms later it comes again.
+    sent, came = flow(lost=range(980, 1_025))
+    found = way(sent, came, 1.0, is_down=True)
+    assert (found.first_s, found.whole_s) == pytest.approx((0.045, 0.045))
+    # What waits is late, and is not lost.
+    sent, came = flow(lost=range(980, 1_025), late=range(1_030, 1_050))
+    found = way(sent, came, 1.0, is_down=True)
+    assert (found.first_s, found.whole_s) == pytest.approx((0.045, 0.07))
+
+
+def test_upwards_the_old_path_still_delivers_and_does_not_count() -> None:
+    sent, came = flow(lost=range(1_001, 1_010))
+    found = way(sent, came, 1.0, is_down=False)
+    assert (found.first_s, found.whole_s) == pytest.approx((0.03, 0.03))
+
+
+def test_a_way_on_which_nothing_comes_any_more_has_no_figure() -> None:
+    sent, came = flow(lost=range(900, 2_000))
+    assert way(sent, came, 1.0, is_down=True) == Way(None, None)
+    # What was under way behind the NAT still came.
+    sent, came = flow(lost=range(990, 2_000))
+    found = way(sent, came, 1.0, is_down=True)
+    assert found.first_s == pytest.approx(0.001) and found.whole_s is None
+
+
+def test_moves_are_compared_by_their_medians() -> None:
+    def move(down_s: float | None) -> Move:
+        return Move(Way(0.02, 0.02), Way(down_s, down_s))
+
+    ours = Roam("caravan", [move(0.05), move(0.055), move(None)], [move(0.045)])
+    theirs = Roam("strongSwan", [move(0.2)], [move(None)])
+    found = {one.what: one for one in targets(Results(CUBIC, roam=[ours, theirs]))}
+    down = found["a move: the first datagram downwards"]
+    assert (down.limit, down.is_met) == (60, True)
+    assert down.measured == pytest.approx(55)
+    assert found["a move: the full rate downwards"].limit == 100
+    assert found["a NAT that forgets: downwards again"].measured == pytest.approx(45)
+    text = report(Results(CUBIC, roam=[ours, theirs]))
+    assert "| caravan | 3 | 20 | 55 | 55 | 45 |" in text
+    assert "| strongSwan | 1 | 20 | 200 | 200 | not at all |" in text
+    silent = Roam("caravan", [move(None)], [move(None)])
+    assert not any(one.is_met for one in targets(Results(CUBIC, roam=[silent]))[1:])
 
 
 def test_without_our_own_plane_there_is_no_target() -> None:
@@ -234,8 +321,9 @@ def test_a_flood_has_a_row_a_system_that_was_flooded() -> None:
 
 
 def test_a_report_names_only_what_was_measured() -> None:
-    text = report(Results(CUBIC, memory=Memory(1_000, 5_120, 2**20), primitives="aes 1 ns\n"))
-    assert "each of 1,000 idle tunnels in a gateway | 5.00 KiB" in text
+    memory = Memory(1_000, {2: 5_120}, 2**20)
+    text = report(Results(CUBIC, memory=memory, primitives="aes 1 ns\n"))
+    assert "each of 1,000 idle tunnels in a gateway, IKEv2 | 5.00 KiB" in text
     assert "```text\naes 1 ns\n```" in text
     assert "## Data planes" not in text
     assert "not met" not in text
@@ -343,6 +431,39 @@ def test_plain_and_strongswan_are_measured_side_by_side(
         assert one.flood and one.flood.overload_per_s > 0
     assert found[0].cpu_s_per_gb is None and found[1].cpu_s_per_gb
     assert len(told) == 2
+
+
+@pytest.mark.root
+def test_clients_of_the_bench_connect_to_both_gateways(
+    authority: CaravanAuthority, output: Path
+) -> None:
+    keys = Keys(
+        PublicKey(authority.issue("sg.example"), authority),
+        PublicKey(authority.issue("ms.example"), authority),
+    )
+    program = build(TOP, "daemon", "load", profile="dev")
+    load = Load.prepare(program, keys, output / "of-load")
+    with Bench(keys, output / "no-peers", output) as bench:
+        for exchange in EXCHANGES:
+            assert load.alone(2, exchange).responder_ms > 0
+            found = load.of_gateways(bench, exchange, 5)
+            systems = ["caravan", "strongSwan"][: 1 + exchange.has_peer]
+            assert [one.system for one in found] == systems
+            assert all(one.responder_ms > 0 and one.seen_per_s for one in found)
+
+
+@pytest.mark.root
+def test_moves_are_measured_with_both_systems(authority: CaravanAuthority, output: Path) -> None:
+    keys = Keys(
+        PublicKey(authority.issue("sg.example"), authority),
+        PublicKey(authority.issue("ms.example"), authority),
+    )
+    caravan, strongswan = roaming.measure(keys, output, 1, 1)
+    assert (caravan.system, strongswan.system) == ("caravan", "strongSwan")
+    (move,), (rebinding,) = caravan.moves, caravan.rebindings
+    assert move.up.first_s and move.down.first_s and move.down.whole_s
+    assert rebinding.down.whole_s
+    assert strongswan.moves[0].down.first_s
 
 
 def test_a_machine_that_is_half_busy_is_said_to_be() -> None:

@@ -20,7 +20,7 @@ import pytest
 
 from caravan.advice.answers import spoken
 from caravan.advice.standings import standings
-from caravan.files import CATALOGUE
+from caravan.files import CATALOGUE, find
 from caravan.lab import core
 from caravan.lab.ask import AskRequest
 from caravan.lab.ask import answer as ranked
@@ -515,29 +515,37 @@ def test_the_standing_of_algorithms_and_of_the_exchange_stand_side_by_side(
 ) -> None:
     rows = {row["name"]: row for row in core.listing("policy")}
     assert rows["aes128gcm16"]["standing"] == "current"
-    assert rows["aes128gcm16"]["exchange"] == "IKEv1 deprecated, RFC 9395"
+    # A policy of today has today's exchange, and one of the papers that of its time.
+    assert rows["aes128gcm16"]["exchange"] is None
+    assert rows["des"]["exchange"] == "IKEv1 deprecated, RFC 9395"
     assert rows["none"]["exchange"] is None
     assert any("3DES in the exchange" in why for why in rows["3des-md5"]["reasons"])
     assert {name for name, row in rows.items() if row["is_forbidden"]} == {
         name for name, row in rows.items() if any("MUST NOT" in why for why in row["reasons"])
     }
     lines = {line.split()[0]: line for line in lab("policies").stdout.splitlines()}
-    assert "  current  " in lines["aes128gcm16"] and "  IKEv1 legacy  " in lines["aes128gcm16"]
+    assert "  current  " in lines["aes128gcm16"] and "IKEv1" not in lines["aes128gcm16"]
+    assert "  IKEv1 legacy  " in lines["des"]
     # The verdict on IKEv1 is that of the advisor.
     verdict = standings().blocks["ikev1"].on(date.today())
     assert verdict is not None and verdict.word == "should-not"
-    for line in (lines["aes128gcm16"], lab("show", "aes128gcm16").stdout):
+    old = tmp_path / "old.toml"
+    text = find("policy", "aes128gcm16").text.replace('"ikev2"', '"ikev1-main"')
+    text = text.replace("aes128gcm16-prfsha256-curve25519", "aes128-sha256-modp2048")
+    old.write_text(text.replace('name = "aes128gcm16"', 'name = "old"'))
+    for line in (lines["des"], lab("show", str(old)).stdout):
         assert line.strip().endswith(f"IKEv1: {spoken(verdict)}")
     rows = {row["name"]: row for row in json.loads(lab("policies", "--json").stdout)}
     assert rows["none"]["key_exchange"] is None
     skip = rows["skip-x25519"]["key_exchange"]
     assert (skip["name"], skip["standing"]) == ("SKIP", "not judged")
     assert rows["aes128gcm16"]["standing"] == "current"
-    assert rows["aes128gcm16"]["key_exchange"]["standing"] == "legacy"
+    assert rows["aes128gcm16"]["key_exchange"] is None
+    assert rows["des"]["key_exchange"]["standing"] == "legacy"
     assert answer("show", "aes128gcm16") == rows["aes128gcm16"]
     own = tmp_path / "own.toml"
     own.write_text(
-        'name = "own"\ntitle = "Own"\n[[layer]]\nkind = "ipsec"\npolicy = "aes128gcm16"\n'
+        'name = "own"\ntitle = "Own"\n[[layer]]\nkind = "ipsec"\npolicy = "./old.toml"\n'
     )
     (layer,) = answer("show", str(own))["layers"]
     assert (layer["suite"], layer["standing"]) == ("current", "legacy")
@@ -545,11 +553,17 @@ def test_the_standing_of_algorithms_and_of_the_exchange_stand_side_by_side(
     assert "RFC 9395" not in lines["none"]
     words = ("ask", "--device", "cortex-m4", "--link", "lte", "--rate-kbps", "2000")
     asked = (*words, "-o", str(tmp_path / "answer.html"))
+    asked += ("--policy", str(old))
     assert "current; IKEv1 deprecated, RFC 9395" in lab(*asked).stdout
-    found = {one["policy"]: one for one in answer(*asked)["policies"]}
+    ranked = answer(*asked)["policies"]
+    found = {one["policy"]: one for one in ranked}
     assert found["des"]["is_forbidden"] is True
     assert found["aes128gcm16"]["is_forbidden"] is False
-    assert found["chacha20poly1305"]["why"].endswith("; IKEv1 deprecated, RFC 9395")
+    assert "IKEv1" not in found["chacha20poly1305"]["why"]
+    assert found[str(old)]["why"].endswith("; IKEv1 deprecated, RFC 9395")
+    # Two policies that cost the same: today's exchange decides.
+    order = [one["policy"] for one in ranked]
+    assert order.index("aes128gcm16") < order.index(str(old))
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,13 @@ def test_two_caravans_use_a_preshared_key_besides(
             (session,) = end.status()["connections"][0]["sessions"]
             assert (session["suite"], session["ppk"]) == (HYBRID, "fleet")
             assert KEY not in end.process.stderr()
+        # The key is named before the identities (RFC 9867).
+        named = [
+            fields["exchange"]
+            for _, fields in ms.events()
+            if "N(PPK_IDENTITY" in str(fields.get("payloads", ""))
+        ]
+        assert named == ["intermediate", "intermediate"]
 
 
 @pytest.mark.parametrize("is_at_gateway", [True, False], ids=["gateway", "station"])

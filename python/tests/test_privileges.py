@@ -15,13 +15,13 @@ import signal
 import socket
 import struct
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import wait_for
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.binary import caravan_binary
@@ -66,13 +66,6 @@ def state(host: Host) -> list[str]:
         ["nft", "list", "ruleset"],
     )
     return [host.run(argv).stdout for argv in argvs]
-
-
-def wait_for(is_so: Any, what: str, within_s: float = 10) -> None:
-    deadline = time.monotonic() + within_s
-    while not is_so():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def folders(host: Host) -> tuple[Path, Path]:

@@ -10,6 +10,8 @@ from caravan import files
 from caravan.bench.tunnels import Measured, Message, measure
 from caravan.document import plain
 
+pytestmark = pytest.mark.measures
+
 
 def listed(name: str) -> list[Message]:
     entry = files.find("exchange", name)

@@ -37,6 +37,8 @@ from caravan.threeways.agents import (
     values,
 )
 
+pytestmark = pytest.mark.measures
+
 RUN = Run(1.0, 0.0, 3)
 STATION = "02:00:00:00:00:01"
 LINK = {
@@ -86,10 +88,10 @@ def udp(ports: tuple[int, int], payload: bytes) -> bytes:
 
 def test_messages_are_found_with_all_their_fragments() -> None:
     ends = (HOST_ADDRESS, CLIENT_ADDRESS)
-    response = udp((PORT, 40_000), b"CTA\x02" + bytes([RESPONSE]) + bytes(1467))
+    response = udp((PORT, 40_000), b"CTA\x03" + bytes([RESPONSE]) + bytes(1467))
     frames = [
         Frame(1.0, packet(7, 0x2000, *ends, response[:1480])),
-        Frame(1.5, packet(9, 0, *ends, udp((PORT, 40_000), b"CTA\x02\x02" + bytes(32)))),
+        Frame(1.5, packet(9, 0, *ends, udp((PORT, 40_000), b"CTA\x03\x02" + bytes(32)))),
         Frame(2.0, packet(7, 185, *ends, bytes(100))),
         # Another sender's fragment with this number, and one whose beginning was not seen.
         Frame(2.5, packet(7, 185, TARGET_ADDRESS, CLIENT_ADDRESS, bytes(100))),
@@ -98,7 +100,7 @@ def test_messages_are_found_with_all_their_fragments() -> None:
         Frame(5.0, packet(0, 0x4000, *ends, udp((4500, 4500), bytes(28)))),
         # ESP in UDP, another port, and no IPv4.
         Frame(6.0, packet(0, 0x4000, *ends, udp((4500, 4500), b"\x01" + bytes(27)))),
-        Frame(7.0, packet(0, 0x4000, *ends, udp((53, 53), b"CTA\x02\x01"))),
+        Frame(7.0, packet(0, 0x4000, *ends, udp((53, 53), b"CTA\x03\x01"))),
         Frame(8.0, bytes(12) + b"\x08\x06" + bytes(46)),
     ]
     found = messages(frames)

@@ -28,6 +28,8 @@ from caravan.study.datagrams import Hosts, Wire, peak
 from caravan.study.parsed import Run
 from caravan.threeways.hosts import mean, tsc_mhz
 
+pytestmark = pytest.mark.measures
+
 STUDY = "tunnel-agents"
 FOLDER = CATALOGUE / "studies" / STUDY
 ETHERNET = Wire(1e8, 38, 1500)

@@ -22,6 +22,8 @@ from caravan.study.resolve import Files
 from caravan.study.results import Row
 from caravan.testbed.binary import TOP
 
+pytestmark = pytest.mark.measures
+
 STUDY = """
 name = "own"
 title = "Own"

@@ -12,6 +12,8 @@ from caravan.report.tables import levels as levels_table
 from caravan.study import Outcome, StudyError, levels, tunnel
 from caravan.study.claims import verdicts
 
+pytestmark = pytest.mark.measures
+
 
 def value(outcome: Outcome, level: str, metric: str, policy: str = "3des-md5") -> float:
     """The only value for these keys."""

@@ -38,7 +38,7 @@ from caravan.testbed.traffic import (
     start_download,
 )
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.measures]
 
 ECHO = """
 import socket, sys

@@ -20,6 +20,8 @@ from caravan.threeways.bed import Setting
 from caravan.threeways.compare import main
 from caravan.threeways.flows import Counted, Flows, two_ways
 
+pytestmark = pytest.mark.measures
+
 BYTES_TOLERANCE = 0.05
 """The difference in bytes on a link that simulation and testbed may have."""
 LATE = 12

@@ -16,6 +16,8 @@ from caravan.threeways.bed import Setting
 from caravan.threeways.compare import NAMES, three_ways
 from caravan.threeways.ends import connection
 
+pytestmark = pytest.mark.measures
+
 TCP_TOLERANCE = 0.15
 PCAPNG_MAGIC = 0x0A0D_0D0A
 LIMITED = [
@@ -46,6 +48,59 @@ def test_simulation_and_testbed_agree_where_the_link_limits(
         assert levels.simulate[name] == levels.testbed[name], name
     difference = levels.difference("tcp_kbps", "testbed")
     assert difference is not None and abs(difference) < TCP_TOLERANCE
+
+
+IKEV2 = """
+name = "ikev2"
+title = "IKEv2"
+suite = "aes128gcm16"
+[keys]
+exchange = "ikev2"
+proposal = "aes128gcm16-prfsha256-{method}"
+proof = "{proof}"
+"""
+X25519, HYBRID = "curve25519", "curve25519-ke1_mlkem768"
+SIGNATURE_BYTES = 2
+"""A signature of ECDSA in DER has an octet more or less than in the lab, seldom two."""
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("method", "proof", "messages", "apart"),
+    [
+        (X25519, "psk", 4, 0),
+        ("modp2048", "psk", 4, 0),
+        ("ecp256", "psk", 4, 0),
+        ("mlkem768", "psk", 4, 0),
+        (HYBRID, "psk", 6, 0),
+        ("curve25519-ke1_mlkem1024", "psk", 6, 0),
+        (X25519, "rsa2048", 4, 0),
+        # In certificates and in AUTH.
+        (X25519, "ecdsa-p256", 4, 4 * SIGNATURE_BYTES),
+        (X25519, "ed25519", 4, 0),
+        (X25519, "eap-mschapv2", 12, 0),
+        (X25519, "eap-tls", 18, 0),
+        (HYBRID, "rsa2048", 6, 0),
+    ],
+)
+def test_ikev2_has_the_same_messages_at_each_level(
+    method: str, proof: str, messages: int, apart: int, tmp_path: Path
+) -> None:
+    text = IKEV2.format(method=method, proof=proof)
+    levels = three_ways(own_policy("3des-md5", text), tmp_path)
+    assert levels.testbed is not None
+    print({name: (levels.simulate[name], levels.testbed[name]) for name in NAMES})
+    for name in ("handshake_messages", "wire_bytes_64", "wire_bytes_480"):
+        assert levels.model[name] == levels.simulate[name] == levels.testbed[name], name
+    assert levels.simulate["handshake_messages"] == messages
+    name = "handshake_bytes"
+    assert levels.model[name] == levels.simulate[name]
+    ours, real = levels.simulate[name] or 0, levels.testbed[name] or 0
+    assert abs(ours - real) <= apart, (ours, real)
+    for level in ("model", "testbed"):
+        difference = levels.difference("handshake_ms", level)
+        # A namespace computes, the lab's ends here do not.
+        assert difference is not None and -0.5 < difference < TCP_TOLERANCE, level
 
 
 def own_policy(name: str, text: str) -> Setting:

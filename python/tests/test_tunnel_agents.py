@@ -29,6 +29,7 @@ from agent_bed import (
 )
 from agent_ends import processes
 from doc_pages import DOCS, blocks
+from waiting import wait_for
 
 from caravan.testbed.agents import (
     CLIENT_ADDRESS,
@@ -95,6 +96,8 @@ def test_a_key_makes_one_tunnel_and_is_refused_again(bed: Bed) -> None:
     assert (came["user"], came["host"], came["option"]) == ("alice", "home", "ESP")
     assert came["networks"] == PRIVATE_NETWORK and came["inner"].startswith("10.77.0.")
     assert came["until"] == up.fields["until"] and came["tunnel"] == up.fields["tunnel"]
+    assert (came["ike"], came["ppk"]) == (up.fields["ike"], up.fields["ppk"]) == ("2", "yes")
+    assert "the first IKE SA, in which the names are, is without it" in client.process.stderr()
     assert [event.step for event in bed.log("host", key)] == HOST
     again = bed.client(number)
     done = again.process.wait(30)
@@ -368,7 +371,7 @@ def test_target_lists_who_is_in(bed: Bed) -> None:
         bed.target = bed.start("target")
         assert listed(up["key"]) == [one]
     bed.wait_for_target("ended", up["key"])
-    assert listed(up["key"]) == []
+    wait_for(lambda: listed(up["key"]) == [], "an ended tunnel is no longer listed")
     ended = bed.log("target", up["key"])[-1].fields
     assert (ended["option"], ended["inner"], ended["peer"]) == ("ESP", one["inner"], one["peer"])
 

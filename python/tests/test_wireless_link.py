@@ -67,6 +67,8 @@ from caravan.testbed.process import CommandFailed
 from caravan.testbed.traffic import download, make_file, ping, serve_files
 from caravan.threeways.policies import Setting
 
+pytestmark = pytest.mark.measures
+
 PINGS = 5
 FILE_BYTES = 200_000
 FLOOD_FRAMES = 20_000

@@ -63,6 +63,8 @@ from caravan.testbed.traffic_end import SEGMENT_BYTES, slope
 from caravan.threeways import policies
 from caravan.threeways.policies import Beds, Setting, security_of
 
+pytestmark = pytest.mark.measures
+
 STUDY = """
 name = "slice"
 title = "A slice of the matrix"

@@ -6,12 +6,20 @@
 
 use core::ops::Range;
 
+use zeroize::Zeroizing;
+
 use crate::packet::{Encryption, PacketKey, Protection};
 
 pub use crate::packet::BadIcv;
 
-/// The keys of one direction. The ciphers are those of packets.
-pub struct MessageKey(PacketKey);
+/// The keys of one direction. The ciphers are those of packets. An IKE SA has a message in minutes,
+/// and a gateway has many IKE SAs: so the keys are kept as they are, and prepared for each message.
+/// Key schedules would take twenty times the memory.
+pub struct MessageKey {
+    protection: Protection,
+    /// SK_e, then SK_a.
+    keys: Zeroizing<Box<[u8]>>,
+}
 
 /// Why an encrypted payload is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,12 +40,22 @@ impl MessageKey {
             protection.is_authenticated() && protection.encryption != Encryption::Null,
             "IKE encrypts and authenticates"
         );
-        Self(PacketKey::new(protection, encryption, integrity))
+        assert_eq!(encryption.len(), protection.encryption_key_len());
+        assert_eq!(integrity.len(), protection.integrity_key_len());
+        Self {
+            protection,
+            keys: Zeroizing::new([encryption, integrity].concat().into()),
+        }
     }
 
     /// How it protects.
     pub fn protection(&self) -> Protection {
-        self.0.protection()
+        self.protection
+    }
+
+    fn prepared(&self) -> PacketKey {
+        let (encryption, integrity) = self.keys.split_at(self.protection.encryption_key_len());
+        PacketKey::new(self.protection, encryption, integrity)
     }
 
     /// Octets of IV, ciphertext and ICV for a clear text of this length.
@@ -70,8 +88,9 @@ impl MessageKey {
         body[..clear.len()].copy_from_slice(clear);
         body[clear.len()..padded_len].fill(0);
         body[padded_len - 1] = pad_len as u8;
-        self.0.encrypt(head, iv, body);
-        self.0.write_mac(message, &[]);
+        let key = self.prepared();
+        key.encrypt(head, iv, body);
+        key.write_mac(message, &[]);
     }
 
     /// Opens a message in place: checks the ICV over all of it first, then decrypts from `start`.
@@ -86,10 +105,11 @@ impl MessageKey {
         let end = end
             .filter(|end| *end >= body_at + PAD_LENGTH_LEN)
             .ok_or(BadIcv)?;
-        self.0.check_mac(message, &[])?;
+        let key = self.prepared();
+        key.check_mac(message, &[])?;
         let (head, body) = message.split_at_mut(body_at);
         let (head, iv) = head.split_at(start);
-        self.0.decrypt(head, iv, body)?;
+        key.decrypt(head, iv, body)?;
         let pad_len = usize::from(message[end - 1]);
         let clear_end = (end - PAD_LENGTH_LEN).checked_sub(pad_len);
         match clear_end.filter(|clear_end| *clear_end >= body_at) {

@@ -101,7 +101,8 @@ impl Protection {
 pub struct PacketKey {
     protection: Protection,
     crypt: Crypt,
-    mac: Option<HmacKey>,
+    /// On the heap, because an AEAD has none.
+    mac: Option<Box<HmacKey>>,
 }
 
 /// Key schedules are on the heap: 584 octets for an AEAD, 488 for AES-CBC, 388 for triple DES.
@@ -130,7 +131,7 @@ impl PacketKey {
         };
         let mac = match protection.integrity {
             Integrity::None => None,
-            Integrity::Hmac(hash) => Some(HmacKey::new(hash, integrity)),
+            Integrity::Hmac(hash) => Some(Box::new(HmacKey::new(hash, integrity))),
         };
         assert!(
             mac.is_none() || !matches!(crypt, Crypt::Aead(_)),

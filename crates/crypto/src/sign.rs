@@ -58,7 +58,11 @@ pub enum PrivateKey {
 }
 
 /// A private key on one of NIST's curves.
-pub struct EcdsaPrivateKey(EcKey);
+pub struct EcdsaPrivateKey {
+    key: EcKey,
+    /// The only length of its signatures in DER.
+    der_len: Option<usize>,
+}
 
 /// A public key.
 #[derive(PartialEq, Eq)]
@@ -153,7 +157,7 @@ impl PrivateKey {
             Err(fault) => return Err(fault.into()),
         }
         if let Some(key) = EcKey::private_from_der(der) {
-            return Ok(Self::Ecdsa(EcdsaPrivateKey(key)));
+            return Ok(Self::Ecdsa(EcdsaPrivateKey { key, der_len: None }));
         }
         let secret = ed25519_secret(der).ok_or(SignFault::NotAKey)?;
         Ok(Self::Ed25519(Box::new(ed25519::SigningKey::of(&secret))))
@@ -168,7 +172,7 @@ impl PrivateKey {
     pub fn kind(&self) -> KeyKind {
         match self {
             Self::Rsa(key) => KeyKind::Rsa { bits: key.bits() },
-            Self::Ecdsa(key) => KeyKind::Ecdsa(key.0.curve()),
+            Self::Ecdsa(key) => KeyKind::Ecdsa(key.key.curve()),
             Self::Ed25519(_) => KeyKind::Ed25519,
         }
     }
@@ -177,8 +181,25 @@ impl PrivateKey {
     pub fn public(&self) -> PublicKey {
         match self {
             Self::Rsa(key) => PublicKey::Rsa(key.public()),
-            Self::Ecdsa(key) => PublicKey::Ecdsa(EcdsaPublicKey(key.0.public())),
+            Self::Ecdsa(key) => PublicKey::Ecdsa(EcdsaPublicKey(key.key.public())),
             Self::Ed25519(key) => PublicKey::Ed25519(key.public()),
+        }
+    }
+
+    /// The same key, whose signatures in DER all have the length that most of them have: those of
+    /// ECDSA on P-256 and P-384 otherwise differ by an octet or two. Simulations need that, whose
+    /// messages must be as long in each run. Signatures are what others see, so which of them are
+    /// made tells nothing of the key.
+    #[must_use]
+    pub fn of_one_length(self) -> Self {
+        match self {
+            Self::Ecdsa(EcdsaPrivateKey { key, .. }) if key.curve() != Curve::P521 => {
+                // One of two numbers has a zero octet before its highest bit.
+                let numbers = 2 * (2 + key.curve().len()) + 1;
+                let der_len = Some(2 + numbers);
+                Self::Ecdsa(EcdsaPrivateKey { key, der_len })
+            }
+            other => other,
         }
     }
 
@@ -197,8 +218,8 @@ impl PrivateKey {
                 random.fill(&mut salt);
                 key.sign_pss(hash, parts, &salt)
             }
-            (Self::Ecdsa(key), Scheme::Ecdsa(hash)) => Some(key.sign(hash, parts).to_der()),
-            (Self::Ecdsa(key), Scheme::EcdsaRaw(curve)) if curve == key.0.curve() => {
+            (Self::Ecdsa(key), Scheme::Ecdsa(hash)) => Some(key.sign_der(hash, parts)),
+            (Self::Ecdsa(key), Scheme::EcdsaRaw(curve)) if curve == key.key.curve() => {
                 let hash = scheme.hash().expect("the curve's hash");
                 Some(key.sign(hash, parts).to_raw(curve))
             }
@@ -211,12 +232,27 @@ impl PrivateKey {
 
 impl EcdsaPrivateKey {
     fn sign(&self, hash: Hash, parts: &[&[u8]]) -> EcSignature {
+        self.sign_as(hash, parts, |_| true)
+    }
+
+    fn sign_der(&self, hash: Hash, parts: &[&[u8]]) -> Vec<u8> {
+        let fits = |it: &EcSignature| self.der_len.is_none_or(|len| it.to_der().len() == len);
+        self.sign_as(hash, parts, fits).to_der()
+    }
+
+    /// The first signature that fits. One in two does at least.
+    fn sign_as(
+        &self,
+        hash: Hash,
+        parts: &[&[u8]],
+        fits: impl Fn(&EcSignature) -> bool,
+    ) -> EcSignature {
         let digest = hash.digest(parts);
-        let (key, digest) = (&self.0, digest.as_ref());
+        let (key, digest) = (&self.key, digest.as_ref());
         let mut nonces = nonce::Nonces::new(hash, key.curve(), &key.order(), &key.scalar(), digest);
         (0..MAX_DRAWS)
-            .find_map(|_| key.sign(digest, &nonces.draw()))
-            .expect("one of many nonces is in the order")
+            .find_map(|_| key.sign(digest, &nonces.draw()).filter(&fits))
+            .expect("one of many nonces fits")
     }
 }
 

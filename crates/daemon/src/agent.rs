@@ -22,6 +22,7 @@ mod key_file;
 mod log;
 mod paper;
 mod post;
+mod ppk;
 mod sheet_file;
 pub mod socks;
 pub mod store;

@@ -16,7 +16,7 @@ use engine::plane::{
     Received, Verdict,
 };
 use engine::sa::{ChildId, Direction, Ipsec, Keys, Layer, Mode, Path, Protocol, Sa, Secret, Via};
-use engine::selector::TrafficSelector;
+use engine::selector::{Ports, TrafficSelector};
 use engine::suite::EspSuite;
 use engine::time::Instant;
 use serde::{Deserialize, Serialize};
@@ -337,7 +337,7 @@ fn everything() -> Vec<TrafficSelector> {
         first,
         last,
         protocol: 0,
-        port: 0,
+        ports: Ports::ANY,
     });
     all.to_vec()
 }

@@ -166,8 +166,8 @@ impl Process {
         mut attendant: Attendant,
     ) -> anyhow::Result<()> {
         let mut changes = watch::changes()?;
-        let upgraded = Command::Upgraded(self.upgraded.marks());
-        self.input(Input::Command(upgraded)).await?;
+        let marks = self.upgraded.marks();
+        self.input(Input::Command(Command::Upgraded(marks))).await?;
         self.tell_calendar().await?;
         self.begin().await?;
         self.remind().await?;

@@ -129,7 +129,7 @@ fn sa(protection: Protection, direction: Direction) -> Sa {
             first: [10, net, 0, 0].into(),
             last: [10, net, 255, 255].into(),
             protocol: 0,
-            port: 0,
+            ports: engine::selector::Ports::ANY,
         }]
     };
     let is_sender = direction == Direction::Outbound;

@@ -5,7 +5,8 @@
 //! [`client`] where the user sits, [`host`] that keeps the one-time keys, [`target`] at the other
 //! end of the tunnel. [`envelope`] seals (RFC 9180) and signs what they say; formats are in
 //! [`wire::agent`]. [`objectives`] picks the IPsec option, [`sheet`] is what a user carries,
-//! [`audit`] and [`chain`] are the log, [`legacy`] is the paper's own form and its weaknesses.
+//! [`audit`] and [`chain`] are the log, [`ike`] and [`ppk`] are what IKE gets besides, [`legacy`]
+//! is the paper's own form and its weaknesses.
 //!
 //! Databases, certificates and IPsec are the owner's. A machine asks for them by number and
 //! goes on when the answer comes; none may come, and the machine may be gone by then.
@@ -20,8 +21,10 @@ pub mod envelope;
 mod flood;
 pub mod host;
 pub mod identity;
+pub mod ike;
 pub mod legacy;
 pub mod objectives;
+pub mod ppk;
 mod retry;
 pub mod sheet;
 pub mod target;

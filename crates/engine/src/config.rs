@@ -83,6 +83,8 @@ pub struct Connection {
     /// IKEv2: addresses may change under a session (RFC 4555), if the peer announces that it
     /// supports it.
     pub mobike: bool,
+    /// Whether its IKE SAs begin without a child (RFC 6023).
+    pub childless: Childless,
     /// Probe after this long without a sign of life; `None`: never.
     pub dpd_delay: Option<Duration>,
     /// Without an answer for this long, the peer is dead.
@@ -108,6 +110,9 @@ pub struct Ppk {
     pub key: Secret,
     /// There is no tunnel without it.
     pub is_required: bool,
+    /// It protects the first IKE SA too, by an exchange before IKE_AUTH, with a peer that can
+    /// (RFC 9867).
+    pub is_early: bool,
 }
 
 /// Versions of IKE.
@@ -166,6 +171,19 @@ pub enum Start {
     OnCommand,
     /// Never by itself.
     Responder,
+}
+
+/// Whether IKE SAs begin without a child, which then comes in an exchange of its own (RFC 6023).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Childless {
+    /// A peer may begin so; we begin with a child.
+    Allow,
+    /// The same, and we begin so with a gateway that takes it.
+    Prefer,
+    /// Both ends begin so, or there is no tunnel.
+    Force,
+    /// We do not begin so, and announce that we do not take it.
+    Never,
 }
 
 /// When ESP is in UDP (RFC 3948). Through a NAT it always is.
@@ -345,6 +363,9 @@ pub struct Limits {
     /// Authenticated peers have quotas of exchanges ([`crate::quotas`]). Measurements of the
     /// maximum turn them off.
     pub has_quotas: bool,
+    /// IKEv2: every first message needs a cookie, as it otherwise does under load (RFC 7296 §2.6).
+    /// Simulations of that load turn it on.
+    pub asks_cookies: bool,
 }
 
 impl Config {
@@ -417,6 +438,7 @@ impl Connection {
             fragments: true,
             is_eap_only: false,
             mobike: true,
+            childless: Childless::Allow,
             dpd_delay: Some(Self::dpd_delay_of(false)),
             dpd_timeout: DPD_TIMEOUT,
             keepalive: KEEPALIVE,
@@ -532,6 +554,7 @@ impl Default for Limits {
             // Longer than the first five repetitions of an honest peer.
             half_open_lifetime: Duration::from_secs(30),
             has_quotas: true,
+            asks_cookies: false,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! IKEv2 (RFC 7296): IKE_SA_INIT, IKE_AUTH, CREATE_CHILD_SA and INFORMATIONAL in both roles;
 //! cookies, fragments (RFC 7383), signatures (RFC 7427), MOBIKE (RFC 4555), additional key
 //! exchanges (RFC 9370) in IKE_INTERMEDIATE (RFC 9242) and IKE_FOLLOWUP_KE, post-quantum pre-shared
-//! keys (RFC 8784), and every collision of renewals and deletes.
+//! keys (RFC 8784, RFC 9867), IKE SAs without a child (RFC 6023), and every collision of renewals
+//! and deletes.
 //!
 //! A [`session`] is one peer's IKE SA with its successors by rekey. It is a machine: messages and
 //! time in; datagrams, deadlines and [facts](crate::ike::Fact) out. Left out: session resumption
@@ -57,6 +58,10 @@ pub(crate) struct Abilities {
     pub(crate) intermediate: bool,
     /// It has a post-quantum pre-shared key (RFC 8784 §3).
     pub(crate) ppk: bool,
+    /// It uses that key in IKE_INTERMEDIATE (RFC 9867 §3.1).
+    pub(crate) early_ppk: bool,
+    /// It takes an IKE_AUTH without a child (RFC 6023 §3).
+    pub(crate) childless: bool,
     /// It is Windows' own client, which refuses to renew a child through a NAT when it is asked,
     /// and ends the session; it renews by itself.
     pub(crate) is_windows: bool,
@@ -71,12 +76,15 @@ impl Abilities {
     /// What a message of IKE_SA_INIT announces.
     fn announced(parts: &Parts<'_>) -> Self {
         let hashes = parts.notice(NotifyType::SignatureHashAlgorithms);
+        let intermediate = parts.has(NotifyType::IntermediateExchangeSupported);
         Self {
             fragmentation: parts.has(NotifyType::Ikev2FragmentationSupported),
             hashes: hashes.and_then(|it| it.to_hash_algorithms().ok()),
             mobike: false,
-            intermediate: parts.has(NotifyType::IntermediateExchangeSupported),
+            intermediate,
             ppk: parts.has(NotifyType::UsePpk),
+            early_ppk: intermediate && parts.has(NotifyType::UsePpkInt),
+            childless: parts.has(NotifyType::ChildlessIkev2Supported),
             is_windows: parts.vendors.iter().any(|id| id.starts_with(&WINDOWS)),
         }
     }

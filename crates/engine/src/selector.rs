@@ -1,13 +1,20 @@
 //! Traffic selectors: which packets a policy covers (RFC 4301 §4.4.1.1). IKEv1 sends them as quick
 //! mode's identification payloads (RFC 2407 §4.6.2).
 //!
-//! Left out: port ranges and ICMP types, which those payloads cannot express.
+//! IKEv2 sends them as traffic selectors (RFC 7296 §3.13), which have ranges of ports too. Left out:
+//! ICMP types, and OPAQUE.
 
 use core::fmt;
 use core::str::FromStr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Addresses, protocol and port of one side.
+use wire::ip::protocol::{ICMP, ICMPV6};
+
+mod ports;
+
+pub use ports::Ports;
+
+/// Addresses, protocol and ports of one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TrafficSelector {
     /// First address.
@@ -16,8 +23,8 @@ pub struct TrafficSelector {
     pub last: IpAddr,
     /// IP protocol, 0 for any.
     pub protocol: u8,
-    /// Port, 0 for any.
-    pub port: u16,
+    /// Ports; any, if the protocol is not given.
+    pub ports: Ports,
 }
 
 /// Why a text is not a selector.
@@ -40,8 +47,14 @@ pub enum SelectorFault {
     #[error("{0:?} is a range whose last address does not follow its first")]
     Order(String),
     /// The text in brackets.
-    #[error("{0:?}: brackets hold a protocol, or protocol/port, such as [tcp/443] or [udp]")]
+    #[error(
+        "{0:?}: brackets hold a protocol, protocol/port or protocol/port-port, such as [udp], \
+         [tcp/443] or [tcp/1000-2000]"
+    )]
     Suffix(String),
+    /// A range of what ICMP has instead of ports.
+    #[error("{0:?}: ICMP has no ports; [icmp] is all of it")]
+    Icmp(String),
     /// `dynamic` where an address is required.
     #[error("\"dynamic\" stands for an address that is not known here")]
     Dynamic,
@@ -54,7 +67,7 @@ impl TrafficSelector {
             first: address,
             last: address,
             protocol: 0,
-            port: 0,
+            ports: Ports::ANY,
         }
     }
 
@@ -83,7 +96,7 @@ impl TrafficSelector {
             first,
             last,
             protocol: 0,
-            port: 0,
+            ports: Ports::ANY,
         }
     }
 
@@ -111,8 +124,11 @@ impl TrafficSelector {
         }
         let mut selector = Self::parse_addresses(addresses)?;
         if let Some(inside) = suffix {
-            (selector.protocol, selector.port) =
+            (selector.protocol, selector.ports) =
                 parse_suffix(inside).ok_or_else(|| SelectorFault::Suffix(text.into()))?;
+            if !selector.ports.is_any() && [ICMP, ICMPV6].contains(&selector.protocol) {
+                return Err(SelectorFault::Icmp(text.into()));
+            }
         }
         Ok(Some(selector))
     }
@@ -120,8 +136,7 @@ impl TrafficSelector {
     /// Whether a packet's protocol and its port on this side match. A later fragment has no port,
     /// and matches only if every port does (RFC 4301 §7.1).
     pub fn takes(&self, protocol: u8, port: Option<u16>) -> bool {
-        (self.protocol == 0 || self.protocol == protocol)
-            && (self.port == 0 || port == Some(self.port))
+        (self.protocol == 0 || self.protocol == protocol) && self.ports.takes(port)
     }
 
     /// Whether packets could go between both: IPv4 and IPv6 do not mix.
@@ -141,10 +156,9 @@ impl TrafficSelector {
             && self.holds_ports_of(other)
     }
 
-    /// Whether it includes protocol and port of `other`.
+    /// Whether it includes protocol and ports of `other`.
     pub fn holds_ports_of(&self, other: &Self) -> bool {
-        (self.protocol == 0 || self.protocol == other.protocol)
-            && (self.port == 0 || self.port == other.port)
+        (self.protocol == 0 || self.protocol == other.protocol) && self.ports.contains(other.ports)
     }
 
     /// Whether it has only one address.
@@ -152,7 +166,7 @@ impl TrafficSelector {
         self.first == self.last
     }
 
-    /// The same protocol and port at another address.
+    /// The same protocol and ports at another address.
     pub fn at(&self, address: IpAddr) -> Self {
         Self {
             first: address,
@@ -173,7 +187,7 @@ impl TrafficSelector {
             first,
             last,
             protocol: narrower(self.protocol, other.protocol)?,
-            port: narrower(self.port, other.port)?,
+            ports: self.ports.intersection(other.ports)?,
         })
     }
 
@@ -220,23 +234,21 @@ impl TrafficSelector {
             first,
             last,
             protocol: 0,
-            port: 0,
+            ports: Ports::ANY,
         })
     }
 }
 
-/// The one of two values that is not "any"; `None` if they contradict each other.
-fn narrower<T: Copy + Default + PartialEq>(a: T, b: T) -> Option<T> {
-    let any = T::default();
-    match (a == any, b == any) {
-        (true, _) => Some(b),
-        (false, true) => Some(a),
-        (false, false) => (a == b).then_some(a),
+/// The one of two protocols that is not "any"; `None` if they contradict each other.
+fn narrower(a: u8, b: u8) -> Option<u8> {
+    match (a, b) {
+        (0, one) | (one, 0) => Some(one),
+        _ => (a == b).then_some(a),
     }
 }
 
-/// Protocol and port of `tcp/80`, `udp`, `47`, `any`.
-fn parse_suffix(text: &str) -> Option<(u8, u16)> {
+/// Protocol and ports of `tcp/80`, `tcp/1000-2000`, `udp`, `47`, `any`.
+fn parse_suffix(text: &str) -> Option<(u8, Ports)> {
     let (protocol, port) = match text.split_once('/') {
         Some((protocol, port)) => (protocol, Some(port)),
         None => (text, None),
@@ -246,11 +258,11 @@ fn parse_suffix(text: &str) -> Option<(u8, u16)> {
         Some((number, _)) => *number,
         None => protocol.parse().ok()?,
     };
-    let port = match port {
-        None | Some("any") => 0,
+    let ports = match port {
+        None | Some("any") => Ports::ANY,
         Some(port) => port.parse().ok()?,
     };
-    (port == 0 || protocol != 0).then_some((protocol, port))
+    (ports.is_any() || protocol != 0).then_some((protocol, ports))
 }
 
 /// Protocol numbers with names that swanctl.conf can use.
@@ -281,7 +293,7 @@ impl fmt::Display for TrafficSelector {
         } else {
             write!(f, "{}-{}", self.first, self.last)?;
         }
-        if self.protocol == 0 && self.port == 0 {
+        if self.protocol == 0 && self.ports.is_any() {
             return Ok(());
         }
         match PROTOCOLS
@@ -291,8 +303,8 @@ impl fmt::Display for TrafficSelector {
             Some((_, name)) => write!(f, "[{name}")?,
             None => write!(f, "[{}", self.protocol)?,
         }
-        if self.port != 0 {
-            write!(f, "/{}", self.port)?;
+        if !self.ports.is_any() {
+            write!(f, "/{}", self.ports)?;
         }
         write!(f, "]")
     }

@@ -17,11 +17,13 @@ use crate::sa::Protocol;
 
 mod additional;
 mod ikev2;
+mod pfs;
 mod standing;
 mod words;
 
 pub use additional::{Additional, MAX_ADDITIONAL};
 pub use ikev2::Ikev2Suite;
+pub use pfs::Pfs;
 pub use standing::{Advice, Reason, Standing};
 use words::{Sort, Word};
 pub use words::{of_agreement, of_cipher, of_encryption, of_group, of_hash, of_key, of_method};
@@ -37,15 +39,18 @@ pub struct IkeSuite {
     pub group: Group,
 }
 
-/// A suite of phase 2, such as `aes128gcm16-modp2048` or `3des-md5`.
+/// A suite of a child, such as `aes128gcm16-modp2048` or `3des-md5`, or with an additional key
+/// exchange `aes256gcm16-curve25519-ke1_mlkem768`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EspSuite {
     /// ESP or AH algorithms.
     pub protection: Protection,
     /// ESP or AH.
     pub protocol: Protocol,
-    /// With a group, quick mode does its own Diffie-Hellman: PFS.
-    pub pfs: Option<Group>,
+    /// Its own key exchange.
+    pub pfs: Option<Pfs>,
+    /// Key exchanges after that one (RFC 9370 §2.2.4), in IKEv2.
+    pub additional: Additional,
     /// 64-bit sequence numbers (word `esn`).
     pub has_esn: bool,
 }
@@ -105,25 +110,28 @@ impl EspSuite {
             protection,
             protocol,
             pfs: None,
+            additional: Additional::NONE,
             has_esn: false,
         }
     }
 
     /// Reads a proposal for ESP.
     pub fn parse_esp(proposal: &str) -> Result<Self, SuiteFault> {
-        let found = Found::read(proposal, proposal, &words::ESP)?;
+        let (additional, bare) = additional::read(proposal)?;
+        let found = Found::read(proposal, &bare, &words::ESP)?;
         let encryption = found.encryption(proposal)?;
         let protection = Protection {
             encryption,
             integrity: found.integrity,
         };
-        found.finish(proposal, Protocol::Esp, protection)
+        found.finish(proposal, Protocol::Esp, protection, additional)
     }
 
     /// Reads a proposal for AH, with or without the prefix `ah-`.
     pub fn parse_ah(proposal: &str) -> Result<Self, SuiteFault> {
         let bare = proposal.strip_prefix(AH_PREFIX).unwrap_or(proposal);
-        let found = Found::read(proposal, bare, &words::AH)?;
+        let (additional, bare) = additional::read(bare)?;
+        let found = Found::read(proposal, &bare, &words::AH)?;
         if found.integrity == Integrity::None {
             return Err(SuiteFault::Missing {
                 proposal: proposal.into(),
@@ -135,7 +143,27 @@ impl EspSuite {
             encryption: Encryption::Null,
             integrity: found.integrity,
         };
-        found.finish(proposal, Protocol::Ah, protection)
+        found.finish(proposal, Protocol::Ah, protection, additional)
+    }
+
+    /// Whether IKEv1 can negotiate it.
+    pub fn is_for_ikev1(&self) -> bool {
+        self.additional.is_empty() && self.pfs.is_none_or(|pfs| pfs.group().is_some())
+    }
+
+    /// Whether IKEv2 can negotiate it.
+    pub fn is_for_ikev2(&self) -> bool {
+        self.pfs.is_none_or(|pfs| pfs.method().is_some())
+    }
+
+    /// The same without a key exchange of its own.
+    #[must_use]
+    pub fn without_pfs(&self) -> Self {
+        Self {
+            pfs: None,
+            additional: Additional::NONE,
+            ..*self
+        }
     }
 
     /// Every useful combination of algorithms, without PFS and ESN, for benches and the lab.
@@ -196,10 +224,10 @@ impl Found {
             Word::Hash(new) => {
                 core::mem::replace(&mut self.integrity, Integrity::Hmac(new)) != Integrity::None
             }
-            Word::Group(new) => self.group.replace(new).is_some(),
+            Word::Group(new) => self.group.replace(new).is_some() || self.method.is_some(),
             Word::Esn(new) => self.esn.replace(new).is_some(),
             Word::Prf(new) => self.prf.replace(new).is_some(),
-            Word::Method(new) => self.method.replace(new).is_some(),
+            Word::Method(new) => self.method.replace(new).is_some() || self.group.is_some(),
         };
         if is_second { Err(word.sort()) } else { Ok(()) }
     }
@@ -245,7 +273,26 @@ impl Found {
         proposal: &str,
         protocol: Protocol,
         protection: Protection,
+        additional: Additional,
     ) -> Result<EspSuite, SuiteFault> {
+        let pfs = self.group.map(Pfs::from).or(self.method.map(Pfs::Method));
+        match pfs {
+            Some(Pfs::Method(first)) => additional::check(proposal, first, &additional)?,
+            Some(Pfs::Legacy(_)) if !additional.is_empty() => {
+                return Err(SuiteFault::Contradiction {
+                    proposal: proposal.into(),
+                    why: "additional key exchanges are IKEv2's, and this group is IKEv1's",
+                });
+            }
+            None if !additional.is_empty() => {
+                return Err(SuiteFault::Missing {
+                    proposal: proposal.into(),
+                    what: "the key exchange before the additional ones",
+                    example: "aes256gcm16-curve25519-ke1_mlkem768".into(),
+                });
+            }
+            _ => {}
+        }
         let has_esn = self.esn.unwrap_or(false);
         // RFC 4303 §2.2.1: only the ICV shows that the upper half is right.
         if has_esn && !protection.is_authenticated() {
@@ -257,7 +304,8 @@ impl Found {
         Ok(EspSuite {
             protection,
             protocol,
-            pfs: self.group,
+            pfs,
+            additional,
             has_esn,
         })
     }
@@ -317,8 +365,8 @@ impl fmt::Display for EspSuite {
         if let Integrity::Hmac(hash) = self.protection.integrity {
             write!(f, "-{}", words::of_hash(hash))?;
         }
-        if let Some(group) = self.pfs {
-            write!(f, "-{}", words::of_group(group))?;
+        if let Some(pfs) = self.pfs {
+            write!(f, "-{pfs}{}", self.additional)?;
         }
         if self.has_esn {
             write!(f, "-esn")?;

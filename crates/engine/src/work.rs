@@ -27,9 +27,12 @@ pub enum Task {
     KeyPair(Group),
     /// A shared secret computed.
     Agree(Group),
-    /// One end's part of a key exchange of IKEv2 that is none of those groups: its half, and the
-    /// secret.
-    KeyExchange(Method),
+    /// The half of a key exchange of IKEv2 that is none of those groups.
+    KeyShare(Method),
+    /// The secret of such a half and the other end's.
+    KeySecret(Method),
+    /// The second half of a KEM and the secret: its text and key at once.
+    KeyAnswer(Method),
     /// An ECDSA or Ed25519 signature made.
     SignCurve(KeyKind),
     /// An ECDSA or Ed25519 signature checked.

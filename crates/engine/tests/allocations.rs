@@ -307,12 +307,11 @@ fn sa(
             Mode::Tunnel => ([10, net, 0, 0].into(), [10, net, 255, 255].into()),
             Mode::Transport => (outer.ip(), outer.ip()),
         };
-        let (protocol, port) = (0, 0);
         vec![TrafficSelector {
             first,
             last,
-            protocol,
-            port,
+            protocol: 0,
+            ports: engine::selector::Ports::ANY,
         }]
     };
     let (own, peer) = (selector(here, 1), selector(there, 2));

@@ -32,10 +32,16 @@
 //! outer = 4                       # or 6
 //! around = "ah-sha256"            # AH around each ESP packet, a second tunnel; absent: one layer
 //! [keys]                          # absent: manual keys
-//! exchange = "ikev1-main"         # or ikev1-aggressive
-//! proposal = "aes128-sha256-modp2048"
-//! proof = "rsa2048"               # rsa3072, rsa4096, psk
+//! exchange = "ikev2"              # ikev1-main, ikev1-aggressive
+//! proposal = "aes128gcm16-prfsha256-curve25519"   # IKEv1's: aes128-sha256-modp2048
+//! proof = "rsa2048"               # rsa3072, rsa4096, psk; of IKEv2 also ecdsa-p256, ed25519,
+//!                                 # eap-mschapv2, eap-tls
+//! cookie = true                   # of IKEv2: the gateway is under load; absent: false
+//! fragments = false               # of IKEv2: whole messages; absent: true
 //! ```
+//! With EAP the gateway proves itself by an RSA key of 2048 bits, and so does the station with
+//! EAP-TLS.
+//!
 //! A policy of SKIP has neither suite nor keys, but:
 //! ```toml
 //! [skip]
@@ -73,7 +79,7 @@ pub use cell::Cell;
 pub use device::{Clock, Device, Price, PricedPart, Refusal, WorkTime, of_suite};
 pub use hosts::{Cut, Hosts, Load, Sent, Wire};
 pub use measured::HostPath;
-pub use policy::{Exchange, Keys, Policy, Proof};
+pub use policy::{Exchange, Keys, Policy, Proof, Proposal};
 pub use profile::{Entry, Missing, Profile, Unit};
 pub use records::{HEADER_BYTES, RECORD_MAX, Records, TlsVersion};
 pub use skip::{SkipParts, SkipSuite};

@@ -15,6 +15,8 @@
 //! says = "Registration Request"
 //! source = "document and section"
 //! bytes = 74                     # of its IP packet; absent: not known, and neither are times
+//! packets = 2                    # these bytes are those of several IP packets, of equal size, such
+//!                                # as fragments of IKE; absent: 1
 //! stream = 22                    # octets of these that TCP carries for the protocol; absent:
 //!                                # none, TCP itself says it
 //! relayed = 196                  # octets of the IP packet in which an access point hands it on to
@@ -74,6 +76,9 @@ pub struct Message {
     pub source: String,
     /// Octets of its IP packet, or of its frame without the check sum.
     pub bytes: Option<u32>,
+    /// IP packets that have these octets together.
+    #[serde(skip_serializing_if = "is_one")]
+    pub packets: u32,
     /// Octets of these that are the link's own header.
     #[serde(skip_serializing_if = "is_zero")]
     pub framing: u32,
@@ -132,6 +137,8 @@ const ENDS: [(&str, bool); 2] = [("node", true), ("peer", false)];
 const MESSAGES_MAX: u64 = 64;
 /// The largest header of a link.
 const FRAMING_MAX: u64 = 64;
+/// As many fragments as a message of IKE has here at most.
+const PACKETS_MAX: u64 = 64;
 /// More octets than any protocol adds to a packet.
 const ADDED_MAX: u64 = 4096;
 
@@ -203,10 +210,22 @@ impl Exchange {
         pairs.filter(|(own, next)| !own && *next).count()
     }
 
+    /// Octets of all messages, by the size of each one's packets.
+    fn total(&self, sizes: &[f64]) -> f64 {
+        let messages = self.messages.iter().zip(sizes);
+        messages.fold(0.0, |sum, (message, bytes)| {
+            sum + f64::from(message.packets) * bytes
+        })
+    }
+
     /// What it takes over a link.
     pub fn over(&self, way: &Way<'_>) -> Result<Taken, Missing> {
         let sizes = self.messages.iter();
-        let sizes = sizes.map(|message| Some(way.size.at(f64::from(message.bytes?))));
+        // Of each packet of a message.
+        let sizes = sizes.map(|message| {
+            let packet = f64::from(message.bytes?) / f64::from(message.packets);
+            Some(way.size.at(packet))
+        });
         let sizes: Option<Vec<f64>> = sizes.collect();
         let carried = self.data.as_ref();
         let carried = carried.map_or(Staircase::linear(1.0), Data::octets);
@@ -214,9 +233,7 @@ impl Exchange {
         let mut taken = Taken {
             rounds: self.rounds(),
             messages: self.messages.len(),
-            bytes: sizes
-                .as_ref()
-                .map(|sizes| sizes.iter().fold(0.0, |sum, bytes| sum + bytes)),
+            bytes: sizes.as_ref().map(|sizes| self.total(sizes)),
             data_bytes: data,
             send_s: None,
             gap_s: None,
@@ -236,13 +253,14 @@ impl Exchange {
             let own_s = work_s(way.device, &message.work)?;
             let other_s = work_s(way.peer, &message.peer_work)?;
             let bytes = way.on_link(bytes, message.framing);
+            let sends_s = |direction| f64::from(message.packets) * way.sends_s(bytes, direction);
             if message.is_from_node {
-                node_s += own_s + way.sends_s(bytes, Direction::Up);
+                node_s += own_s + sends_s(Direction::Up);
                 peer_s = peer_s.max(node_s + way.link.delay_s);
                 peer_s += way.relays_s(message) + other_s;
             } else {
                 peer_s += other_s + way.relays_s(message);
-                peer_s += way.sends_s(bytes, Direction::Down);
+                peer_s += sends_s(Direction::Down);
                 node_s = node_s.max(peer_s + way.link.delay_s) + own_s;
             }
             if self.knows == Some(index + 1) {
@@ -341,6 +359,7 @@ impl Message {
             says: table.need("says")?.text()?.to_owned(),
             source: table.need("source")?.text()?.to_owned(),
             bytes,
+            packets: table.or("packets", 1, octets(1, PACKETS_MAX))?,
             framing,
             relayed: table.or("relayed", None, |item| {
                 octets(RELAYED_MIN, most)(item).map(Some)
@@ -362,6 +381,11 @@ const RELAYED_MIN: u64 = 20 + 8 + 20;
 const TCP_HEADERS: u64 = 20 + 20;
 /// The smallest flight of TLS that the event kernel sends: a record with something in it.
 const STREAM_MIN: u64 = 16;
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_one(packets: &u32) -> bool {
+    *packets == 1
+}
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 fn is_zero(octets: &u32) -> bool {

@@ -9,7 +9,9 @@
 mod body;
 mod tunneling;
 
-pub use body::{Authorization, Fate, Fresh, Inquiry, Offer, Referral, Request, Response, Verdict};
+pub use body::{
+    Authorization, Fate, Fresh, Inquiry, Offer, Ppk, Referral, Request, Response, Verdict,
+};
 pub use tunneling::{Network, Tunneling};
 
 use crate::codec::{Malformed, Reader, Writer};
@@ -35,7 +37,7 @@ pub const TUNNEL_KEY_MAX: usize = 1_100;
 pub const MAC_LEN: usize = 16;
 
 /// "CTA" and the version.
-const START: [u8; 4] = *b"CTA\x02";
+const START: [u8; 4] = *b"CTA\x03";
 const RETRY: u8 = 2;
 
 /// What is sealed in a message.

@@ -34,8 +34,8 @@ pub use id::{Identification, IdentificationType};
 pub use message::{Message, Protected, sealed_frame};
 pub use notify::{Notify, NotifyType};
 pub use notify_data::{
-    AuthenticationAnnouncement, COOKIE_LEN, Gateway, MAX_ANNOUNCED_METHODS, PpkIdentityKey,
-    Redirect, Ticket,
+    AuthenticationAnnouncement, COOKIE_LEN, Gateway, MAX_ANNOUNCED_METHODS, PPK_CONFIRMATION_LEN,
+    PpkIdentityKey, Redirect, Ticket,
 };
 pub use payload::{
     GENERIC_LEN, KeyExchange, Located, MAX_PAYLOADS, NONCE_LEN, Payload, PayloadKind,

@@ -10,21 +10,16 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use engine::config::{
-    Child, Config, Connection, IdentityPattern, Limits, LocalAuth, LocalMethod, Pool, RemoteAuth,
-    RemoteMethod,
-};
-use engine::identity::Identity;
+use engine::config::{Config, Limits, Pool};
 use engine::node::{Command, Input, Node};
 use engine::plane::Notice;
-use engine::sa::{ChildId, Mode, Path, Secret};
+use engine::sa::{ChildId, Path};
 use engine::time::Duration;
-use wire::isakmp::Cookie;
+use wire::ikev2::Spi;
 
-use super::peer::Peer;
+use super::{Said, Talker};
 use crate::script::Op;
-use crate::secrets::{SECRET, SUITE, pki};
-use crate::watch::{Answer, MAX_WAKES, SILENCE, Sent, Watched, count, header};
+use crate::watch::{Answer, AnyHeader, MAX_WAKES, SILENCE, Sent, Watched, count, header};
 
 /// Peers of one input at most: each costs two shared values.
 const MAX_PEERS: usize = 6;
@@ -32,24 +27,24 @@ const MAX_PEERS: usize = 6;
 const MAX_MESSAGES: usize = 256;
 
 /// The gateway and its peers.
-pub struct Stage {
+pub struct Stage<P> {
     gateway: Watched,
     proven: BTreeSet<SocketAddr>,
-    peers: Vec<Peer>,
+    peers: Vec<P>,
 }
 
-impl Default for Stage {
+impl<P: Talker> Default for Stage<P> {
     /// The idle state.
     fn default() -> Self {
         Self {
-            gateway: Watched::new(config(), 5, path(0).local.ip()),
+            gateway: Watched::new(config::<P>(), 5, path(0).local.ip()),
             proven: BTreeSet::new(),
             peers: Vec::new(),
         }
     }
 }
 
-impl Stage {
+impl<P: Talker> Stage<P> {
     /// Plays one step. Returns what the gateway sends.
     pub fn play(&mut self, op: &Op) -> Sent {
         match op {
@@ -57,22 +52,22 @@ impl Stage {
             Op::Wait(span) => self.wait(Duration::from_millis(u64::from(*span) * 10)),
             Op::Begin { kind, from } => self.begin(*kind, *from),
             Op::Order { what } => self.order(*what),
-            Op::Exchange { peer } => self.speak(*peer, Peer::third),
+            Op::Exchange { peer } => self.speak(*peer, P::third),
             Op::Prove { peer, sealed } => self.speak(*peer, |peer| peer.prove(sealed)),
             Op::Phase2 {
                 peer,
                 exchange,
                 id,
                 sealed,
-            } => self.speak(*peer, |peer| peer.phase_2(*exchange, *id, sealed)),
+            } => self.speak(*peer, |peer| peer.protected(*exchange, *id, sealed)),
             Op::Again { peer, from } => {
-                let last = self.peer(*peer).map(|peer| peer.last_sent.clone());
+                let last = self.peer(*peer).map(|peer| peer.last_sent().to_vec());
                 last.map_or_else(Sent::new, |last| self.datagram(path(*from), &last))
             }
             Op::Reflect { peer } => {
                 let last = self
                     .peer(*peer)
-                    .map(|peer| (peer.path, peer.last_heard.clone()));
+                    .map(|peer| (peer.path(), peer.last_heard().to_vec()));
                 last.map_or_else(Sent::new, |(path, last)| self.datagram(path, &last))
             }
         }
@@ -105,31 +100,41 @@ impl Stage {
             return Sent::new();
         }
         let number = u8::try_from(self.peers.len()).expect("few");
-        self.peers.push(Peer::new(number, kind, path(from)));
-        self.speak(number, Peer::first)
+        self.peers.push(P::new(number, kind, path(from)));
+        self.speak(number, P::first)
     }
 
-    fn peer(&mut self, number: u8) -> Option<&mut Peer> {
+    fn peer(&mut self, number: u8) -> Option<&mut P> {
         let count = self.peers.len().max(1);
         self.peers.get_mut(usize::from(number) % count)
     }
 
-    /// A peer sends something. All peers receive the gateway's answer.
-    fn speak(&mut self, number: u8, say: impl FnOnce(&mut Peer) -> Option<Vec<u8>>) -> Sent {
-        let said = self
-            .peer(number)
-            .and_then(|peer| Some((peer.path, say(peer)?)));
-        said.map_or_else(Sent::new, |(path, message)| self.datagram(path, &message))
+    /// A peer sends something. All peers receive the gateway's answers.
+    fn speak(&mut self, number: u8, say: impl FnOnce(&mut P) -> Said) -> Sent {
+        let Some(peer) = self.peer(number) else {
+            return Sent::new();
+        };
+        let said = say(peer);
+        let path = peer.path();
+        said.iter()
+            .flat_map(|one| self.datagram(path, one))
+            .collect()
     }
 
     fn datagram(&mut self, path: Path, octets: &[u8]) -> Sent {
         let answer = self.gateway.datagram(path, octets, MAX_MESSAGES);
         let header = header(&path, octets);
-        if header.is_none_or(|header| header.cookies.responder == Cookie::ZERO) {
+        if header.as_ref().is_none_or(AnyHeader::is_first) {
             let messages = count(&answer.datagrams);
             assert!(messages <= 1, "{messages} messages");
             let is_back = |(to, _): &(Path, Vec<u8>)| to.remote == path.remote;
             assert!(answer.datagrams.iter().all(is_back));
+        }
+        // Under keys: whoever has sent it has received the gateway's answer there.
+        if matches!(header, Some(AnyHeader::V2(it)) if it.spis.responder != Spi::ZERO)
+            && answer.is_taken
+        {
+            self.proven.insert(path.remote);
         }
         self.hear(answer)
     }
@@ -151,7 +156,7 @@ impl Stage {
     }
 
     fn order(&mut self, what: u8) -> Sent {
-        let name = NAMES[usize::from(what >> 4) % NAMES.len()].to_owned();
+        let name = P::NAMES[usize::from(what >> 4) % P::NAMES.len()].to_owned();
         let child = ChildId(u32::from(what >> 4));
         let input = match what % 8 {
             0 => Input::Command(Command::RekeyChildren(name)),
@@ -168,7 +173,7 @@ impl Stage {
                     bytes: 100,
                 })
             }
-            6 => Input::Configure(Arc::new(config())),
+            6 => Input::Configure(Arc::new(config::<P>())),
             _ => Input::Report(&[]),
         };
         let answer = self.gateway.input(input);
@@ -203,9 +208,6 @@ pub fn path(from: u8) -> Path {
     }
 }
 
-/// Names of connections. The first letter is the mode.
-pub const NAMES: [&str; 4] = ["a-psk", "a-rsa", "m-psk", "m-rsa"];
-
 const LIMITS: Limits = Limits {
     half_open: 4,
     half_open_total: 8,
@@ -214,13 +216,13 @@ const LIMITS: Limits = Limits {
     quick_modes: 4,
     children: 4,
     has_quotas: true,
+    asks_cookies: false,
 };
 
 /// The gateway's configuration, from parts that are read once.
-pub fn config() -> Config {
-    let connections = NAMES.iter().map(|name| connection(name)).collect();
+pub fn config<P: Talker>() -> Config {
     Config {
-        connections,
+        connections: P::connections(),
         pools: vec![Pool {
             name: "inner".into(),
             first: [10, 99, 0, 1].into(),
@@ -230,62 +232,4 @@ pub fn config() -> Config {
         limits: LIMITS,
         radius: None,
     }
-}
-
-fn connection(name: &str) -> Arc<Connection> {
-    let (is_aggressive, is_signed) = (name.starts_with('a'), name.ends_with("rsa"));
-    let (method, remote) = if is_signed {
-        let (key, chain) = pki().gateway.clone();
-        (
-            LocalMethod::Signature { key, chain },
-            RemoteMethod::Signature(Arc::clone(&pki().trust)),
-        )
-    } else {
-        let secret = Arc::new(Secret(SECRET.to_vec()));
-        (
-            LocalMethod::PresharedKey(Arc::clone(&secret)),
-            RemoteMethod::PresharedKey(secret),
-        )
-    };
-    let identities = ["*@example", "*.psk.example"];
-    let local = LocalAuth {
-        identity: Identity::parse("gateway.example").expect("an identity"),
-        method,
-    };
-    let remote = RemoteAuth {
-        identities: identities
-            .iter()
-            .map(|text| IdentityPattern::parse(text).expect("a pattern"))
-            .collect(),
-        method: remote,
-    };
-    let suites = vec![SUITE.parse().expect("a suite")];
-    Arc::new(Connection {
-        revision: 1,
-        is_aggressive,
-        pools: vec![0],
-        is_legacy: true,
-        ..Connection::new(name, suites, local, remote, children())
-    })
-}
-
-fn children() -> Vec<Child> {
-    let suites = |words: &[&str]| {
-        words
-            .iter()
-            .map(|word| word.parse().expect("one"))
-            .collect()
-    };
-    let mut net = Child::new(
-        "net",
-        Mode::Tunnel,
-        suites(&["aes128gcm16", "des-md5", "aes128gcm16-modp768"]),
-    );
-    net.local = vec!["10.10.0.0/24".parse().expect("a selector")];
-    let host = Child::new(
-        "host",
-        Mode::Transport,
-        suites(&["aes128-sha1-esn", "null-md5"]),
-    );
-    vec![net, host]
 }

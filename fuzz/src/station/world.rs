@@ -19,7 +19,8 @@ use engine::sa::{ChildId, Path};
 use engine::time::Duration;
 
 use super::gateway::Gateway;
-use crate::responder::world::{self, NAMES};
+use crate::responder::ikev1::{self, NAMES};
+use crate::responder::world;
 use crate::script::Op;
 use crate::secrets::pki;
 use crate::watch::{Answer, MAX_WAKES, SILENCE, Sent, Watched};
@@ -128,7 +129,7 @@ impl Stage {
         }
         let number = u8::try_from(self.connections.len()).expect("few");
         let path = path(number);
-        let own = world::config();
+        let own = world::config::<ikev1::Peer>();
         let mut own = own.connections.iter();
         let own = own.find(|one| one.name == name).expect("one of them");
         let gateway = Gateway::new(number, Arc::clone(own), path);
@@ -266,13 +267,13 @@ fn config(connections: Vec<Arc<Connection>>) -> Config {
     Config {
         connections,
         pools: Vec::new(),
-        ..world::config()
+        ..world::config::<ikev1::Peer>()
     }
 }
 
 /// The client's side of one of the responder's connections.
 pub fn connection_to(gateway: SocketAddr, name: &str) -> Connection {
-    let all = world::config();
+    let all = world::config::<ikev1::Peer>();
     let found = all.connections.iter().find(|one| one.name == name);
     let theirs = Arc::clone(found.expect("a connection"));
     drop(all);

@@ -3,7 +3,9 @@
 use crypto::rand::Stream;
 use engine::agent::client::{Client, Config, Outcome, Output};
 use engine::agent::envelope::request_digest;
+use engine::agent::ike::IkeAbilities;
 use engine::agent::objectives::{Objective, Options};
+use engine::agent::ppk::KeyPpk;
 use engine::agent::sheet::Head;
 use engine::time::{Duration, Instant};
 use wire::agent::{Response, Retry, Tunneling, Verdict};
@@ -39,6 +41,8 @@ impl Default for Stage {
             user: USER.into(),
             objectives: Objective::ALL.into_iter().collect(),
             options: Options::ALL,
+            ike: IkeAbilities::ALL,
+            ppk: Some(KeyPpk::of(&[1; 32])),
             lifetime: Duration::from_secs(600),
             tunnel_key: b"key".to_vec(),
         };
@@ -149,6 +153,8 @@ impl Stage {
             sealing_key: identity.sealing.0,
             signing_key: identity.signing.0,
             option: if kind & 4 == 0 { 4 } else { script.octet() },
+            ike_version: if kind & 8 == 0 { 2 } else { kind >> 6 },
+            has_ppk: kind & 16 == 0,
             until: TODAY as u64 + u64::from(script.number()),
             addresses: Vec::new(),
             networks: Vec::new(),

@@ -6,6 +6,7 @@ use crypto::rand::Stream;
 use engine::agent::Digest;
 use engine::agent::envelope::request_digest;
 use engine::agent::host::{Answer, Ask, Config, Half, Host, Output, Record, State, TargetEntry};
+use engine::agent::ppk::KeyPpk;
 use engine::time::{Calendar, Duration, Instant};
 use wire::agent::{Authorization, Inquiry, Kind, Offer, Referral, Response, Verdict};
 
@@ -43,7 +44,9 @@ impl Default for Stage {
         };
         let record = |number| {
             let half = Half::Public(one_time(number).public());
-            Record::new(half, USER.into(), Calendar(TODAY + 3_600))
+            let mut record = Record::new(half, USER.into(), Calendar(TODAY + 3_600));
+            record.ppk = Some(KeyPpk::of(&[number; 32]));
+            record
         };
         let now = Instant(0);
         Self {
@@ -151,9 +154,11 @@ impl Stage {
         let Some(inquiry) = self.inquiry else {
             return;
         };
+        let change = script.octet();
         let body = Offer {
             nonce: inquiry.nonce,
-            options: 15 ^ script.octet(),
+            options: 15 ^ change,
+            ike: 7 ^ change >> 4,
             lifetime: script.octet().into(),
             room: 4,
         };

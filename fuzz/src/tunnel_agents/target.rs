@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use crypto::rand::Stream;
+use engine::agent::ike::IkeAbilities;
 use engine::agent::objectives::Options;
 use engine::agent::target::{
     Access, Answer, Ask, Came, Config, HostEntry, Output, Standing, Target,
 };
 use engine::agent::{Digest, TunnelId};
 use engine::time::{Duration, Instant};
-use wire::agent::{Authorization, Inquiry, Kind, Referral, Verdict};
+use wire::agent::{Authorization, Inquiry, Kind, Ppk, Referral, Verdict};
 
 use super::*;
 
@@ -45,6 +46,7 @@ impl Default for Stage {
             hosts: [(identity.name(), entry)].into(),
             tunnels: 16,
             options: Options::ALL,
+            ike: IkeAbilities::ALL,
             addresses: vec![IpAddr::from([203, 0, 113, 1])],
             proposals: vec!["aes128gcm16".into()],
             identity: "target.example".into(),
@@ -146,6 +148,7 @@ impl Stage {
             key: one_time(number).public().0,
             time: TODAY as u64 + self.now.0 / 1_000_000_000,
             signature: sign(&request, label, &by).0,
+            ppk: (number < 3).then_some(Ppk([number; 32])),
             request,
         };
         self.host_says(Kind::Referral, &referral.to_vec(), script);

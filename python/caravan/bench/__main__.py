@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from caravan.bench import benches, control, document, figures, planes, simulators
+from caravan.bench import benches, control, document, figures, planes, roaming, simulators
 from caravan.bench.congestion import Congestion, choose
 from caravan.bench.figures import Results
 from caravan.bench.planes import Effort
@@ -37,6 +37,7 @@ class Part(StrEnum):
     ROADS = "roads"
     SUITES = "suites"
     HANDSHAKES = "handshakes"
+    ROAM = "roam"
     MEMORY = "memory"
     TANDEM = "tandem"
     KERNEL = "kernel"
@@ -51,13 +52,16 @@ class Scale:
     suites: Effort
     handshakes: int
     alone: int
+    clients: int
+    moves: int
+    rebindings: int
     tunnels: int
     tandem: float
     kernel: int
 
 
-WHOLE = Scale(Effort(4, 2, 200, 300), Effort(3, 2, 100), 20, 300, 100_000, 3600, 10)
-QUICK = Scale(Effort(2, 1, 50, 100), Effort(1, 1, 50), 5, 50, 5_000, 600, 2)
+WHOLE = Scale(Effort(4, 2, 200, 300), Effort(3, 2, 100), 20, 300, 600, 10, 3, 100_000, 3600, 10)
+QUICK = Scale(Effort(2, 1, 50, 100), Effort(1, 1, 50), 5, 50, 100, 2, 1, 5_000, 600, 2)
 
 
 def main(
@@ -137,6 +141,7 @@ class Run:
                 [f"caravan {suite}" for suite in SUITES], self.scale.suites
             ),
             Part.HANDSHAKES: self.handshakes,
+            Part.ROAM: self.roam,
             Part.MEMORY: self.memory,
             Part.TANDEM: self.tandem,
             Part.KERNEL: self.kernel,
@@ -162,17 +167,26 @@ class Run:
 
     def handshakes(self) -> list[control.Handshakes]:
         """The engine's part, then the programs'."""
-        load = self.programs["load"]
-        say("handshakes of the engine")
-        found = [
-            control.handshakes_alone(load, self.scale.alone, self.keys, self.output / "pki/of-load")
-        ]
+        scale = self.scale
+        load = control.Load.prepare(self.programs["load"], self.keys, self.output / "pki/of-load")
+        found = []
+        for exchange in control.EXCHANGES:
+            say(f"handshakes: {exchange.name}")
+            found.append(load.alone(scale.alone, exchange))
+            with self._bench("handshakes") as bench:
+                found += load.of_gateways(bench, exchange, scale.clients)
+        say(f"handshakes: {control.IKEV1}")
+        found.append(load.alone(scale.alone))
         with self._bench("handshakes") as bench:
-            say("handshakes of caravan")
-            found.append(control.handshakes_of_caravan(bench, self.keys, self.scale.handshakes))
-            say("handshakes of strongSwan")
-            found.append(control.handshakes_of_strongswan(bench, self.keys, self.scale.handshakes))
+            found.append(control.handshakes_of_caravan(bench, self.keys, scale.handshakes))
+            found.append(control.handshakes_of_strongswan(bench, self.keys, scale.handshakes))
         return found
+
+    def roam(self) -> list[roaming.Roam]:
+        """Moves and a NAT that forgets."""
+        say("moves between networks")
+        output = self.output / "logs/roam"
+        return roaming.measure(self.keys, output, self.scale.moves, self.scale.rebindings)
 
     def memory(self) -> control.Memory:
         """Idle tunnels, and a client at rest."""

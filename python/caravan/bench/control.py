@@ -1,63 +1,199 @@
 """The cost of the control plane: CPU time of a handshake, memory of tunnels and of a client.
 
-Handshakes are measured twice. The crate's bench `load` gives the responder's CPU time without
-sockets or a second program. Then real programs, strongSwan's and ours, set a tunnel up repeatedly
-in the same steps, and the gateway's CPU time is divided by their number. It includes the delete
-that ends each tunnel.
+The crate's bench `load` has the responder alone, without sockets or a second program (`engine
+alone`), and the clients of a running gateway, ours or strongSwan's: each has an address, an
+identity and a certificate of its own. `program` is that gateway's CPU time, all threads, divided by
+the handshakes. What one core does in a second follows from it. Nothing is pinned: clients and
+gateway share the machine, so the rate that was seen is lower.
+
+IKEv1 is measured in real programs alone, which set a tunnel up repeatedly in the same steps; that
+includes the delete that ends each tunnel.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from caravan.bench import benches
-from caravan.bench.systems import Bench, ipsec_ends
+from caravan.bench.systems import (
+    GATEWAY_OUTER,
+    INNER_NETWORK,
+    STATION_OUTER,
+    Bench,
+    ikev1_ends,
+    ipsec_ends,
+)
 from caravan.testbed.caravan import Caravan
+from caravan.testbed.connection import Connection, SharedKey
+from caravan.testbed.host import Host
 from caravan.testbed.strongswan import StrongSwan
-from caravan.threeways.measurement import Keys
+from caravan.threeways.measurement import IKE_PROPOSAL, Keys
 
 SUITE = "aes128gcm16"
 REST_S = 2.0
+CLIENTS = "100.64.0.0/10"
+"""Addresses of the clients of the bench `load`."""
+POOL = "10.96.0.0/16"
+AT_ONCE = 16
+SECRET = SharedKey("a key of both ends, long enough to be none of a dictionary")
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A key exchange; `per_s`: how many of them one core shall do in a second.
+
+    `is_shared`: pre-shared keys, otherwise certificates for RSA-2048 at both ends. `has_peer`:
+    strongSwan knows it.
+    """
+
+    name: str
+    proposal: str
+    per_s: float
+    is_shared: bool = False
+    has_peer: bool = True
+
+
+IKEV1 = "IKEv1 aggressive, RSA"
+EXCHANGES = (
+    Exchange("IKEv2 X25519, RSA", "aes128gcm16-prfsha256-curve25519", 1_000),
+    Exchange("IKEv2 X25519, PSK", "aes128gcm16-prfsha256-curve25519", 3_000, is_shared=True),
+    Exchange(
+        "IKEv2 X25519 and ML-KEM-768, RSA",
+        "aes256gcm16-prfsha384-curve25519-ke1_mlkem768",
+        700,
+        has_peer=False,
+    ),
+)
 
 
 @dataclass(frozen=True)
 class Handshakes:
-    """CPU ms of one responder per handshake, all threads; `how` it was measured."""
+    """CPU ms of one responder per handshake, all threads; `how` it was measured.
 
+    `seen_per_s`: of programs, the rate on this machine, with the clients on it.
+    """
+
+    exchange: str
     system: str
     how: str
     count: int
     responder_ms: float
+    seen_per_s: float | None = None
+
+    @property
+    def per_s(self) -> float:
+        """Handshakes in a second of one core."""
+        return 1e3 / self.responder_ms
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Resident memory in bytes: of each idle tunnel in a gateway, and of an idle client."""
+    """Resident memory in bytes: of each idle tunnel in a gateway by version of IKE, and of an idle
+    client."""
 
     tunnels: int
-    bytes_per_tunnel: float
+    bytes_per_tunnel: dict[int, float]
     client_bytes: int
 
 
-def handshakes_alone(program: Path, count: int, keys: Keys, folder: Path) -> Handshakes:
-    """The engine's part, by the bench `load`, which finds the certificates in `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(keys.gateway.authority.certificate, folder / "ca.pem")
-    for own in (keys.gateway.own, keys.station.own):
-        for path in (own.certificate, own.key):
-            shutil.copyfile(path, folder / path.name)
-    report = benches.run(program, "handshakes", "--count", str(count), "--keys", str(folder))
-    return Handshakes("caravan", "engine alone", count, float(report["responder_ms_median"]))
+@dataclass(frozen=True)
+class Load:
+    """The bench `load`, the certificates of both ends, and the folder where it finds them."""
+
+    program: Path
+    keys: Keys
+    folder: Path
+
+    @classmethod
+    def prepare(cls, program: Path, keys: Keys, folder: Path) -> Load:
+        """Fill the folder. It has the authority's key, because each client has a certificate."""
+        folder.mkdir(parents=True, exist_ok=True)
+        authority = keys.gateway.authority.certificate
+        shutil.copyfile(authority, folder / "ca.pem")
+        shutil.copyfile(authority.with_suffix(".key"), folder / "ca.key")
+        for own in (keys.gateway.own, keys.station.own):
+            for path in (own.certificate, own.key):
+                shutil.copyfile(path, folder / path.name)
+        return cls(program, keys, folder)
+
+    def alone(self, count: int, exchange: Exchange | None = None) -> Handshakes:
+        """The engine's part; without an exchange it is IKEv1's."""
+        name, words = IKEV1, ["--ike", "1", "--proposal", IKE_PROPOSAL]
+        esp = f"{SUITE}-modp2048"
+        if exchange is not None:
+            name, words, esp = exchange.name, ["--proposal", exchange.proposal], SUITE
+        if exchange is None or not exchange.is_shared:
+            words += ["--keys", str(self.folder)]
+        words += ["--count", str(count), "--esp-proposal", esp]
+        report = benches.run(self.program, "handshakes", *words)
+        each_ms = float(report["responder_ms_median"])
+        return Handshakes(name, "caravan", "engine alone", count, each_ms)
+
+    def of_gateways(self, bench: Bench, exchange: Exchange, count: int) -> list[Handshakes]:
+        """The CPU time of running gateways, ours and strongSwan's, under the same clients."""
+
+        def measured(system: str, station: Host, cpu_s: Callable[[], float]) -> Handshakes:
+            before = cpu_s()
+            seen = self._connect(station, exchange, count)
+            spent_ms = (cpu_s() - before) * 1000 / count
+            return Handshakes(exchange.name, system, "program", count, spent_ms, seen)
+
+        on_gateway = gateway_of(self.keys, exchange)
+        station, gateway = with_clients(bench)
+        with Caravan(gateway, on_gateway, log_level="info") as caravan:
+            caravan.wait_ready()
+            found = [measured("caravan", station, caravan.cpu_s)]
+        if exchange.has_peer:
+            station, gateway = with_clients(bench)
+            with StrongSwan(gateway, on_gateway) as strongswan:
+                found.append(measured("strongSwan", station, strongswan.process.cpu_s))
+        return found
+
+    def _connect(self, station: Host, exchange: Exchange, count: int) -> float:
+        """Connects clients; how many in a second."""
+        proof = ["--keys", str(self.folder)]
+        if exchange.is_shared:
+            proof = ["--secret", SECRET.secret]
+        argv = [str(self.program), "clients", "--gateway", GATEWAY_OUTER, *proof]
+        argv += ["--count", str(count), "--at-once", str(AT_ONCE)]
+        argv += ["--proposal", exchange.proposal, "--esp-proposal", SUITE]
+        report = json.loads(station.run(argv, benches.TIMEOUT_S).stdout)
+        return float(report["per_s"])
+
+
+def gateway_of(keys: Keys, exchange: Exchange) -> Connection:
+    """A gateway for everybody, with the suites that the program has by itself."""
+    return Connection(
+        SECRET if exchange.is_shared else keys.gateway,
+        local_id="sg.example",
+        proposals="",
+        esp_proposals="",
+        local_ts=INNER_NETWORK,
+        pool=POOL,
+        is_aggressive=False,
+        is_legacy=False,
+        version=2,
+    )
+
+
+def with_clients(bench: Bench) -> tuple[Host, Host]:
+    """A host of many clients and one of a gateway."""
+    station, gateway = bench.pair()
+    station.run(["ip", "route", "add", "local", CLIENTS, "dev", "lo"])
+    gateway.add_route(CLIENTS, STATION_OUTER)
+    return station, gateway
 
 
 def handshakes_of_caravan(bench: Bench, keys: Keys, count: int) -> Handshakes:
     """The running gateway's CPU time per tunnel that is set up and deleted."""
     station, gateway = bench.pair()
-    on_gateway, on_station = ipsec_ends(keys, SUITE)
+    on_gateway, on_station = ikev1_ends(keys, SUITE)
     with Caravan(gateway, on_gateway) as responder:
         responder.wait_ready()
         before = responder.cpu_s()
@@ -65,32 +201,35 @@ def handshakes_of_caravan(bench: Bench, keys: Keys, count: int) -> Handshakes:
             with Caravan(station, on_station) as initiator:
                 initiator.wait_ready()
         spent_s = responder.cpu_s() - before
-    return Handshakes("caravan", "program", count, spent_s * 1000 / count)
+    return Handshakes(IKEV1, "caravan", "program", count, spent_s * 1000 / count)
 
 
 def handshakes_of_strongswan(bench: Bench, keys: Keys, count: int) -> Handshakes:
     """The same with charon at both ends."""
     station, gateway = bench.pair()
-    on_gateway, on_station = ipsec_ends(keys, SUITE)
+    on_gateway, on_station = ikev1_ends(keys, SUITE)
     with StrongSwan(gateway, on_gateway) as responder, StrongSwan(station, on_station) as initiator:
         before = responder.process.cpu_s()
         for _ in range(count):
             initiator.initiate()
             initiator.terminate_ike()
         spent_s = responder.process.cpu_s() - before
-    return Handshakes("strongSwan", "program", count, spent_s * 1000 / count)
+    return Handshakes(IKEV1, "strongSwan", "program", count, spent_s * 1000 / count)
 
 
 def memory(program: Path, bench: Bench, keys: Keys, tunnels: int) -> Memory:
     """Idle tunnels in one gateway, and a real client at rest."""
-    report = benches.run(program, "tunnels", "--count", str(tunnels))
-    return Memory(tunnels, float(report["bytes_per_tunnel"]), client_bytes(bench, keys))
+    each = {}
+    for version in (1, 2):
+        report = benches.run(program, "tunnels", "--count", str(tunnels), "--ike", str(version))
+        each[version] = float(report["bytes_per_tunnel"])
+    return Memory(tunnels, each, client_bytes(bench, keys))
 
 
 def client_bytes(bench: Bench, keys: Keys) -> int:
     """Resident bytes of `caravan up`, some time after its tunnel came up."""
     station, gateway = bench.pair()
-    on_gateway, on_station = ipsec_ends(keys, SUITE)
+    on_gateway, on_station = ipsec_ends(keys, "")
     with Caravan(gateway, on_gateway) as responder:
         responder.wait_ready()
         with Caravan(station, on_station) as initiator:

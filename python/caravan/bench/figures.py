@@ -5,15 +5,18 @@ Targets compare figures of one run; a missed target is not an error here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from caravan.bench import simulators
 from caravan.bench.congestion import Congestion
-from caravan.bench.control import Handshakes, Memory
+from caravan.bench.control import EXCHANGES, IKEV1, Handshakes, Memory
 from caravan.bench.planes import ECHO_INTERVALS_US, Flood, PlaneResult, plain_of
+from caravan.bench.roaming import Move, Roam, median_ms
 from caravan.bench.simulators import Grid, Kernel, Tandem
 from caravan.bench.systems import BORINGTUN, BORINGTUN_1, CARAVAN, STRONGSWAN, WIREGUARD_GO
+from caravan.testbed.roaming import ROUND_TRIP_S
 
 TIMES_WIREGUARD_GO = 3.0
 TIMES_STRONGSWAN = 15.0
@@ -24,6 +27,8 @@ CLIENT_BYTES = 15 * 1024 * 1024
 TANDEM_PER_S = 100e6
 SHARE_OF_PLAIN_ROW = 0.9
 KERNEL_PER_S = 2e6
+# What the programs may take beside the round trips of a move.
+ROAM_SLACK_MS = 20.0
 # The page count fluctuates by a few; more than these is growth.
 KERNEL_GROWTH = 1.05
 GRID_S = 120.0
@@ -41,6 +46,7 @@ class Results:
     """Of all systems; a key of the result files."""
     suites: Sequence[PlaneResult] = ()
     handshakes: Sequence[Handshakes] = ()
+    roam: Sequence[Roam] = ()
     memory: Memory | None = None
     tandem: Tandem | None = None
     kernel: Kernel | None = None
@@ -69,20 +75,16 @@ def targets(results: Results) -> list[Target]:
     """Every target that the results can decide."""
     found = rate_targets(results.roads, results.congestion)
     found += delay_targets(results.roads) + flood_targets(results.roads)
-    found += [
-        Target(
-            f"responder CPU per handshake, {one.how}",
-            *("at most", HANDSHAKE_MS, one.responder_ms, "ms"),
-        )
-        for one in results.handshakes
-        if one.system == "caravan"
-    ]
+    found += handshake_targets(results.handshakes) + roam_targets(results.roam)
     memory = results.memory
     if memory is not None:
         found += [
-            Target(
-                f"memory of each of {memory.tunnels:,} idle tunnels",
-                *("at most", TUNNEL_BYTES / 1024, memory.bytes_per_tunnel / 1024, "KiB"),
+            *(
+                Target(
+                    f"memory of each of {memory.tunnels:,} idle tunnels, IKEv{version}",
+                    *("at most", TUNNEL_BYTES / 1024, each / 1024, "KiB"),
+                )
+                for version, each in memory.bytes_per_tunnel.items()
             ),
             Target(
                 "memory of a client at rest",
@@ -92,6 +94,48 @@ def targets(results: Results) -> list[Target]:
     found += tandem_targets(results.tandem) if results.tandem is not None else []
     found += kernel_targets(results.kernel) if results.kernel is not None else []
     return found
+
+
+def handshake_targets(handshakes: Sequence[Handshakes]) -> list[Target]:
+    """Our responder: of IKEv2 the running program's rate, of IKEv1 its time."""
+    own = [one for one in handshakes if one.system == "caravan"]
+    found = [
+        Target(
+            f"handshakes of one core, {exchange.name}",
+            *("at least", exchange.per_s, one.per_s, "/s"),
+        )
+        for exchange in EXCHANGES
+        for one in own
+        if one.exchange == exchange.name and one.how == "program"
+    ]
+    found += [
+        Target(
+            f"responder CPU per handshake, {one.exchange}, {one.how}",
+            *("at most", HANDSHAKE_MS, one.responder_ms, "ms"),
+        )
+        for one in own
+        if one.exchange == IKEV1
+    ]
+    return found
+
+
+def roam_targets(roams: Sequence[Roam]) -> list[Target]:
+    """Our own moves against round trips; a figure that there is none of is not reached."""
+    own = next((one for one in roams if one.system == "caravan"), None)
+    if own is None:
+        return []
+    once, twice = ROUND_TRIP_S * 1e3 + ROAM_SLACK_MS, 2 * ROUND_TRIP_S * 1e3 + ROAM_SLACK_MS
+    found = [
+        ("a move: the first datagram upwards", once, first_up, own.moves),
+        ("a move: the first datagram downwards", once, first_down, own.moves),
+        ("a move: the full rate downwards", twice, whole_down, own.moves),
+        ("a NAT that forgets: downwards again", once, whole_down, own.rebindings),
+    ]
+    return [
+        Target(what, "at most", limit, math.inf if ms is None else ms, "ms")
+        for what, limit, of, moves in found
+        for ms in [median_ms(moves, of)]
+    ]
 
 
 def rate_targets(planes: Sequence[PlaneResult], congestion: Congestion) -> list[Target]:
@@ -253,17 +297,68 @@ def rates(plane: PlaneResult) -> str:
 
 def handshake_table(handshakes: Sequence[Handshakes]) -> str:
     """One row per measurement."""
-    rows = [[one.system, one.how, str(one.count), f"{one.responder_ms:.2f}"] for one in handshakes]
-    return markdown(["responder", "measured", "handshakes", "CPU ms each"], rows)
+    rows = [
+        [
+            one.exchange,
+            one.system,
+            one.how,
+            str(one.count),
+            f"{one.responder_ms:.2f}",
+            number(one.per_s, 0),
+            number(one.seen_per_s, 0),
+        ]
+        for one in handshakes
+    ]
+    headings = ["exchange", "responder", "measured", "handshakes", "CPU ms each"]
+    return markdown([*headings, "one core, /s", "seen, /s"], rows)
+
+
+def roam_table(roams: Sequence[Roam]) -> str:
+    """Medians, one row per system."""
+    headings = ["system", "moves", "first up, ms", "first down, ms", "full rate down, ms"]
+    rows = [
+        [
+            one.system,
+            str(len(one.moves)),
+            *(milliseconds(one.moves, of) for of in (first_up, first_down, whole_down)),
+            milliseconds(one.rebindings, whole_down),
+        ]
+        for one in roams
+    ]
+    return markdown([*headings, "a NAT forgets: down again, ms"], rows)
+
+
+def milliseconds(moves: Sequence[Move], of: Callable[[Move], float | None]) -> str:
+    """The median, or that it is the one of a move after which nothing came."""
+    found = median_ms(moves, of)
+    return "not at all" if found is None else f"{found:.0f}"
+
+
+def first_up(move: Move) -> float | None:
+    """The first datagram from the station."""
+    return move.up.first_s
+
+
+def first_down(move: Move) -> float | None:
+    """The first datagram to the station."""
+    return move.down.first_s
+
+
+def whole_down(move: Move) -> float | None:
+    """The first datagram to the station from which on all came in time."""
+    return move.down.whole_s
 
 
 def memory_table(memory: Memory) -> str:
     """Tunnels and a client."""
     rows = [
-        [
-            f"each of {memory.tunnels:,} idle tunnels in a gateway",
-            f"{memory.bytes_per_tunnel / 1024:.2f} KiB",
-        ],
+        *(
+            [
+                f"each of {memory.tunnels:,} idle tunnels in a gateway, IKEv{version}",
+                f"{each / 1024:.2f} KiB",
+            ]
+            for version, each in memory.bytes_per_tunnel.items()
+        ),
         ["a client at rest", f"{memory.client_bytes / 1024**2:.1f} MiB"],
     ]
     return markdown(["what", "resident"], rows)
@@ -353,6 +448,8 @@ def report(results: Results) -> str:
         parts.append(SUITES + suites + "\n\n" + delay_table(results.suites, plain))
     if results.handshakes:
         parts.append(HANDSHAKES + handshake_table(results.handshakes))
+    if results.roam:
+        parts.append(ROAM + roam_table(results.roam))
     if results.memory is not None:
         parts.append(MEMORY + memory_table(results.memory))
     if results.tandem is not None:
@@ -396,7 +493,8 @@ PLANES = """## Data planes
 Two namespaces joined by a veth, inner MTU 1400, one TCP stream by iperf3. Every program runs with
 its defaults; none is pinned to a CPU or niced. The CPU time is that of the tunnel programs, without
 iperf3. All tunnels use UDP, except the one named protocol 50, which has neither GSO nor GRO and
-needs one system call per packet.
+needs one system call per packet. IPsec tunnels are set up by IKEv2; those between Caravans have
+64-bit sequence numbers, which strongSwan's userspace plugin does not have.
 
 """
 DELAYS = """## Round trips
@@ -421,14 +519,29 @@ The same measurements for each suite. DES, 3DES and MD5 are legacy (RFC 8221).
 """
 HANDSHAKES = """## Handshakes
 
-IKEv1 aggressive mode (deprecated, RFC 9395), RSA-2048, MODP-2048, PFS, an inner address by Mode
-Config. `engine alone` is the responder of `crates/daemon/benches/load`, without sockets. `program`
-is a running gateway; a client connects to it and disconnects, including the delete.
+Mutual RSA-2048 with one authority, or a pre-shared key; an inner address; a child is installed.
+`engine alone` is the responder of `crates/daemon/benches/load`, without sockets. `program` is a
+running gateway with its own suites. For IKEv2, clients of that bench connect, 16 at the same time:
+each has an address, an identity and a certificate of its own, and its tunnel stays. CPU time is
+that of the gateway, all threads, and the rate of one core follows from it. The rate that was seen
+is that of clients and gateway on this machine together. IKEv1 is aggressive mode (deprecated, RFC
+9395) with MODP-2048 and PFS: one client connects to the gateway and disconnects, including the
+delete.
+
+"""
+ROAM = f"""## Moves
+
+A station with two access networks behind NATs, and a gateway at a round trip of
+{ROUND_TRIP_S * 1e3:.0f} ms. The station gets an address in the other network, and the old link is
+dead. Times begin with the new default route, and are medians. Datagrams flow both ways, downwards
+more than three times as much: a gateway that does not limit them could be made to flood a stranger.
+Then the NAT forgets its mappings. strongSwan does ESP with its userspace plugin, whose SAs cannot
+move: it renews the child at each move, and does not follow a NAT.
 
 """
 MEMORY = """## Memory
 
-A tunnel is one ISAKMP SA and one ESP pair, in both packet planes.
+A tunnel is one IKE SA and one ESP pair, in both packet planes.
 
 """
 TANDEM = """## Tandem simulator

@@ -37,7 +37,8 @@ WIREGUARD_GO = "wireguard-go"
 BORINGTUN = "boringtun"
 BORINGTUN_1 = "boringtun, 1 thread"
 STRONGSWAN = "strongSwan aes128gcm16"
-CARAVAN = "caravan aes128gcm16"
+DEFAULT_SUITE = "aes128gcm16"
+CARAVAN = f"caravan {DEFAULT_SUITE}"
 AS_PROTOCOL_50 = ", protocol 50"
 CARAVAN_RAW = CARAVAN + AS_PROTOCOL_50
 PEERS = (PLAIN, FORWARDER, WIREGUARD_GO, BORINGTUN_1, BORINGTUN, STRONGSWAN)
@@ -156,8 +157,10 @@ class Bench(Network):
         """Caravan on both ends: with ESP in UDP, the default, or as IP protocol 50."""
         is_encapsulated = False if name.endswith(AS_PROTOCOL_50) else None
         suite = name.removeprefix("caravan ").removesuffix(AS_PROTOCOL_50)
+        # The default has 64-bit sequence numbers too.
+        esp = "" if suite == DEFAULT_SUITE else f"{suite}-esn"
         station, gateway = self._ipsec_pair()
-        on_gateway, on_station = ipsec_ends(self._keys, suite, is_encapsulated=is_encapsulated)
+        on_gateway, on_station = ipsec_ends(self._keys, esp, is_encapsulated=is_encapsulated)
         responder = Caravan(gateway, on_gateway).wait_ready()
         initiator = Caravan(station, on_station).wait_ready()
         for host in (station, gateway):
@@ -210,16 +213,39 @@ class Bench(Network):
 def ipsec_ends(
     keys: Keys, esp_proposals: str, *, is_encapsulated: bool | None = None
 ) -> tuple[Connection, Connection]:
-    """Gateway and client: IKEv1 aggressive, RSA signatures, PFS, an inner address."""
-    gateway = Connection(
-        keys.gateway,
-        local_id="sg.example",
-        proposals=IKE_PROPOSAL,
-        esp_proposals=f"{esp_proposals}-modp2048",
-        local_ts=INNER_NETWORK,
-        pool=POOL,
-        is_encapsulated=is_encapsulated,
+    """Gateway and client: IKEv2 with the program's own suites, RSA signatures, an inner address."""
+    return _ends(
+        Connection(
+            keys.gateway,
+            local_id="sg.example",
+            proposals="",
+            esp_proposals=esp_proposals,
+            local_ts=INNER_NETWORK,
+            pool=POOL,
+            is_encapsulated=is_encapsulated,
+            is_aggressive=False,
+            version=2,
+        ),
+        keys,
     )
+
+
+def ikev1_ends(keys: Keys, esp_proposals: str) -> tuple[Connection, Connection]:
+    """The same by IKEv1: aggressive mode with PFS."""
+    return _ends(
+        Connection(
+            keys.gateway,
+            local_id="sg.example",
+            proposals=IKE_PROPOSAL,
+            esp_proposals=f"{esp_proposals}-modp2048",
+            local_ts=INNER_NETWORK,
+            pool=POOL,
+        ),
+        keys,
+    )
+
+
+def _ends(gateway: Connection, keys: Keys) -> tuple[Connection, Connection]:
     station = replace(
         gateway,
         auth=keys.station,

@@ -49,7 +49,8 @@ UNENCRYPTED = 1
 
 ORDER = (
     "best first: carried, barely, not, unknown; then policies that today's standards permit and "
-    "that encrypt, then those that only authenticate, then legacy; then by smaller mean delay, or "
+    "that encrypt, then those that only authenticate, then legacy; then those whose key exchange "
+    "no standard deprecates; then by smaller mean delay, or "
     "by higher rate where there is none; last, as the baseline only, policies without protection"
 )
 LEFT_OUT = (
@@ -212,6 +213,8 @@ def answer(asked: AskRequest, jobs: int | None = None, console: Console | None =
             one.standing == BASELINE,
             order[one.carried],
             _worth(one),
+            # today's exchange before one that a standard deprecates
+            one.exchange is not None,
             one.delay_ms if one.delay_ms is not None else float("inf"),
             -(one.capacity_kbps or 0.0),
             one.policy,

@@ -206,6 +206,8 @@ class AgentFiles:
     """What the files of Host and Target say."""
 
     is_legacy: bool = False
+    version: int | None = None
+    """Of IKE, at Target. None: its default, IKEv2."""
     pool: str = INNER_POOL
     private: str = PRIVATE_NETWORK
     host_addresses: Sequence[str] = (HOST_ADDRESS,)
@@ -217,6 +219,10 @@ class AgentFiles:
     def legacy(self) -> list[str]:
         """The line that allows the paper's own form."""
         return ["legacy = true"] if self.is_legacy else []
+
+    def ike(self) -> list[str]:
+        """The line with the version of IKE."""
+        return [] if self.version is None else [f"version = {self.version}"]
 
 
 def write_host(folder: Path, files: AgentFiles, name: str = "host") -> Path:
@@ -259,6 +265,7 @@ def write_target(folder: Path, back_end: Sequence[str], files: AgentFiles) -> Pa
                 f'database = "{files.target_database}"',
                 f'log_file = "{files.target_log}"',
                 *files.legacy(),
+                *files.ike(),
                 "[hosts.home]",
                 'identity_file = "host.keys.pub"',
                 f"addresses = {json.dumps(list(files.host_addresses))}",

@@ -310,6 +310,8 @@ def _connection(connection: Connection, inner: str) -> str:
         "pools": [inner] if connection.pool else None,
         "encap": connection.is_encapsulated,
         "mobike": None if connection.has_mobike else False,
+        "fragmentation": None if connection.has_fragments else False,
+        "childless": connection.childless or None,
         "ppk_id": connection.ppk.name if connection.ppk else None,
         "ppk_file": "ppk" if connection.ppk else None,
         "ppk_required": connection.ppk.is_required if connection.ppk else None,
@@ -329,7 +331,7 @@ def _connection(connection: Connection, inner: str) -> str:
         "mode": connection.mode,
         "local_ts": [connection.local_ts] if connection.local_ts else None,
         "remote_ts": [connection.remote_ts] if connection.remote_ts else None,
-        **{key: [words] for key, words in suites.items() if words},
+        **{key: words.replace(",", " ").split() for key, words in suites.items() if words},
         "ah_around_esp": connection.is_layered or None,
         "rekey_time": _seconds(connection.child_rekey_s),
     }

@@ -74,16 +74,19 @@ class Connection:
     """One connection with one child.
 
     `local_id` empty: the certificate's subject, or the address. `remote_id` empty: any
-    authenticated peer. `proposals` and `esp_proposals` empty: the program's defaults. `pool`: a
+    authenticated peer. `proposals` and `esp_proposals` empty: the program's defaults; ESP's may be
+    several, with commas. `pool`: a
     prefix for the addresses of peers (in transport mode: addresses that represent peers).
     `remote_addrs`: addresses separated by commas. `wants_address`: request an inner address of the
     family of `remote_ts` by mode config. `publish`: in transport mode the ports of the gateway that
     lead to servers behind it. `is_encapsulated`: ESP always in UDP, or only through a NAT; None:
     each program's default, which is UDP. `has_mobike`: IKEv2 keeps the tunnel when an address
-    changes. `ppk`: the key that IKEv2 uses besides. `takes_rsa_sha1`: of Caravan alone, RSA with
+    changes. `has_fragments`: large messages of IKE are split.
+    `ppk`: the key that IKEv2 uses besides. `takes_rsa_sha1`: of Caravan alone, RSA with
     SHA-1 for peers of IKEv2 that announce no hashes. `is_layered`: AH around ESP in a second
     tunnel; it needs both proposals, and Caravan alone has; else `ah_proposals` stand for ESP's.
-    `version`: of IKE; aggressive mode is only of 1.
+    `version`: of IKE; aggressive mode is only of 1. `childless`: whether IKEv2 begins without a
+    child, in the word that both programs have.
     Times in seconds; None: the program's default.
     """
 
@@ -113,5 +116,7 @@ class Connection:
     publish: tuple[Published, ...] = ()
     version: int = 1
     has_mobike: bool = True
+    has_fragments: bool = True
     ppk: Ppk | None = None
     takes_rsa_sha1: bool = False
+    childless: str = ""

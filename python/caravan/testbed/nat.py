@@ -6,6 +6,7 @@ drops packets without a mapping), and can be made to forget its mappings.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from pyroute2 import NFCTSocket
@@ -52,13 +53,16 @@ class Nat:
         for key in ("nf_conntrack_udp_timeout", "nf_conntrack_udp_timeout_stream"):
             self.host.sysctl(f"net.netfilter.{key}", str(seconds))
 
-    def rebind(self, *, address: bool = False) -> None:
-        """Forget every mapping and use other ports, and optionally the next outer address."""
+    def rebind(self, *, address: bool = False) -> float:
+        """Forget every mapping and use other ports, and optionally the next outer address; returns
+        when it forgot."""
         self._binding += 1
         if address:
             self._address = (self._address + 1) % len(self.config.addresses)
         self._load()
+        moment = time.time()
         self.flush()
+        return moment
 
     def flush(self) -> None:
         """Forget every mapping; the next packet of a flow makes a new one."""

@@ -34,6 +34,7 @@ class Key(enum.Enum):
     RSA_1024 = ("rsa:1024",)
     RSA_2048 = (f"rsa:{KEY_BITS}",)
     P256 = ("ec", "-pkeyopt", "ec_paramgen_curve:P-256")
+    ED25519 = ("ed25519",)
 
 
 @dataclass(frozen=True)
@@ -208,7 +209,10 @@ class OpensslAuthority:
         (directory / "index.txt").touch()
         (directory / "serial").write_text("1000\n")
         (directory / "crlnumber").write_text("1000\n")
-        (directory / "openssl.cnf").write_text(_CONFIGURATION.format(directory=directory))
+        # Ed25519 hashes by itself.
+        digest = "default" if key is Key.ED25519 else "sha256"
+        text = _CONFIGURATION.format(directory=directory, digest=digest)
+        (directory / "openssl.cnf").write_text(text)
         files = ["-keyout", "ca.key", "-out", "ca.pem", "-extensions", "authority"]
         self._run(["req", "-x509", "-days", "30", *self._new_key(name), *files])
 
@@ -287,7 +291,7 @@ crlnumber = {directory}/crlnumber
 new_certs_dir = {directory}
 certificate = {directory}/ca.pem
 private_key = {directory}/ca.key
-default_md = sha256
+default_md = {digest}
 default_days = 10
 default_crl_days = 10
 unique_subject = no

@@ -3,6 +3,8 @@
 Its ESP is the userspace plugin kernel-libipsec: only tunnel mode, always in UDP, always with
 integrity, no ESN. It always claims to be behind a NAT. Several can run at the same time, because
 every path (configuration, control socket, credentials and log) is below the host's own directory.
+
+`StrongSwan` is the system's release, `NewStrongSwan` the one that `tools/peers` unpacks.
 """
 
 from __future__ import annotations
@@ -18,9 +20,12 @@ from typing import Any, Self
 from caravan.testbed.connection import Connection, Eap, PublicKey, SharedKey
 from caravan.testbed.errors import TimedOut
 from caravan.testbed.host import Host
+from caravan.testbed.peers import peer
 from caravan.testbed.process import Completed
 
 PROGRAM_PATH = "/usr/sbin:/usr/libexec/ipsec:/usr/local/sbin"
+LIBRARIES = "/usr/lib/ipsec"
+RELEASE = "strongswan-6.1"
 READY_S = 15.0
 PLUGINS = (
     "random nonce aesni openssl gcrypt aes md5 sha1 sha2 hmac kdf gcm chapoly curve25519 gmp "
@@ -65,10 +70,14 @@ class SwanSa:
 class BareStrongSwan:
     """A running charon that nothing is loaded into; a context manager."""
 
+    release: str | None = None
+    """The folder of `tools/peers` that it comes from; None: the system's."""
+
     def __init__(self, host: Host, options: str = "") -> None:
         self.host = host
         self.directory = host.logs / "strongswan"
         self._write(options)
+        self._mount()
         self._swanctl = self._copy_of("swanctl")
         daemon = self._copy_of("charon-systemd")
         self.process = host.popen([daemon], self._environment(), name="charon")
@@ -131,10 +140,19 @@ class BareStrongSwan:
 
     def _copy_of(self, program: str) -> str:
         """A copy to run: the system may restrict the installed program to its own files."""
-        found = shutil.which(program, path=PROGRAM_PATH)
+        path = PROGRAM_PATH
+        if self.release is not None:
+            path = str(peer(self.release) / "usr/sbin")
+        found = shutil.which(program, path=path)
         if found is None:
-            raise FileNotFoundError(f"no {program} in {PROGRAM_PATH}; make setup installs it")
+            raise FileNotFoundError(f"no {program} in {path}; make setup installs it")
         return str(shutil.copy(found, str(self.directory / program)))
+
+    def _mount(self) -> None:
+        """Its plugins are looked for in one place; only this host sees them there."""
+        if self.release is not None:
+            folder = str(peer(self.release)) + LIBRARIES
+            self.host.run(["mount", "--bind", folder, LIBRARIES])
 
     @property
     def socket(self) -> Path:
@@ -225,6 +243,12 @@ class StrongSwan(BareStrongSwan):
         (swanctl / "swanctl.conf").write_text(swanctl_conf(self.connection))
 
 
+class NewStrongSwan(StrongSwan):
+    """The same from Debian's newest suite: it has ML-KEM, by OpenSSL."""
+
+    release = RELEASE
+
+
 def swanctl_conf(connection: Connection) -> str:
     """The text of swanctl.conf for one connection: one setting per line, as its parser requires."""
     local, remote = _end(connection, is_local=True), _end(connection, is_local=False)
@@ -248,6 +272,7 @@ def swanctl_conf(connection: Connection) -> str:
         "fragmentation": "yes",
         "mobike": _yes(connection.version == 2 and connection.has_mobike),
     }
+    settings |= {"childless": connection.childless} if connection.childless else {}
     if connection.ppk:
         required = _yes(connection.ppk.is_required)
         settings |= {"ppk_id": connection.ppk.name, "ppk_required": required}

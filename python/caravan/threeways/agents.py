@@ -37,6 +37,7 @@ from caravan.testbed.agents import (
     PORT,
     TARGET_ADDRESS,
     Agent,
+    AgentFiles,
     AgentNetwork,
     agent,
     gateway,
@@ -55,7 +56,7 @@ IKE, STEPS = "agent-ike", "agent-steps"
 PARTS = (CLIENT_HOST, HOST_TARGET, IKE, STEPS)
 """What a cell measures; the last one is the whole, and the work in it."""
 WIRE, MORE_FRAGMENTS, OFFSET = "wan0", 0x2000, 0x1FFF
-START = b"CTA\x02"
+START = b"CTA\x03"
 REQUEST, REFERRAL, AUTHORIZATION, RESPONSE, INQUIRY, OFFER = 1, 3, 4, 5, 6, 7
 """Kinds of messages: docs/design/agents.md."""
 IKE_PORTS = (500, 4500)
@@ -173,8 +174,9 @@ class Bed:
     def _start(self, output: Path) -> None:
         self._network = self._ends.enter_context(AgentNetwork(output, relayed=self.relayed))
         network = self._network
-        # Nobody can be reached before a relay runs; messages begin after that.
-        prepare(network, self._folder, self._target_end)
+        # Nobody can be reached before a relay runs; messages begin after that. The paper's IKE is
+        # IKEv1, and so are the exchanges that the model computes.
+        prepare(network, self._folder, self._target_end, files=AgentFiles(version=1))
         self._target = self._ends.enter_context(self._agent("target", network.target))
         hosts = (network.client, network.keeper, network.target)
         self._taps = [

@@ -17,8 +17,13 @@ from caravan.lab import core
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey, Published
 from caravan.testbed.graph import GraphNetwork, NotForTestbed
-from caravan.testbed.pki import CaravanAuthority, passing_folder
-from caravan.threeways.ends import CLEAR, check_policy, connection
+from caravan.testbed.pki import (
+    Authority,
+    Key,
+    OpensslAuthority,
+    passing_folder,
+)
+from caravan.threeways.ends import CLEAR, check_policy, connection, key_of
 
 TUNNEL = "caravan0"
 
@@ -100,8 +105,7 @@ def running(setting: Setting, output: Path) -> Iterator[Bed]:
     with contextlib.ExitStack() as stack:
         nodes = scenario["nodes"]
         network = stack.enter_context(GraphNetwork(nodes, graph, setting.traces, output))
-        authority = CaravanAuthority(stack.enter_context(passing_folder(output)))
-        ends = _Ends(setting, authority)
+        ends = _Ends(setting, _Authorities(stack.enter_context(passing_folder(output))))
         gateways = [index for index, node in enumerate(nodes) if node["role"] == "gateway"]
         for gateway in gateways:
             first, *others = ends.gateway(gateway)
@@ -118,12 +122,31 @@ def running(setting: Setting, output: Path) -> Iterator[Bed]:
         yield Bed(setting, network, stations)
 
 
+class _Authorities:
+    """An authority for each kind of key, made when it is needed. Its certificates are as long as
+    those of the event kernel."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._made: dict[Key, Authority] = {}
+
+    def key(self, kind: Key, name: str) -> PublicKey:
+        """A key with a certificate of this name, and its authority."""
+        if kind not in self._made:
+            self._made[kind] = self._make(kind)
+        return PublicKey(self._made[kind].issue(name), self._made[kind])
+
+    def _make(self, kind: Key) -> Authority:
+        folder = self._folder.with_name(f"pki-{kind.name.lower()}")
+        return OpensslAuthority(folder, "Caravan test CA", kind)
+
+
 @dataclass(frozen=True)
 class _Ends:
     """The configurations of all ends."""
 
     setting: Setting
-    authority: CaravanAuthority
+    authorities: _Authorities
 
     def gateway(self, gateway: int) -> list[Connection]:
         """Of a gateway: a connection for each of its policies, the first publishes."""
@@ -141,11 +164,10 @@ class _Ends:
         if not tunnels:
             return [replace(CLEAR, publish=published)]
         name = f"{self._node(gateway)}.example"
-        key = self._key(name)
         by_rank = {tunnel["rank"]: tunnel for tunnel in reversed(tunnels)}
         found = [
             replace(
-                connection(tunnel, key),
+                connection(tunnel, self._key(tunnel, name)),
                 name=f"road-{rank}",
                 local_id=name,
                 # of several that fit, the program takes the narrowest
@@ -161,7 +183,7 @@ class _Ends:
         """Of a station."""
         name = f"{self._node(tunnel['from'])}{_ending(tunnel['rank'])}"
         return replace(
-            connection(tunnel, self._key(name)),
+            connection(tunnel, self._key(tunnel, name)),
             local_id=name,
             remote_id=f"{self._node(tunnel['to'])}.example",
             remote_addrs=tunnel["gateway"],
@@ -172,8 +194,8 @@ class _Ends:
     def _node(self, node: int) -> str:
         return str(self.setting.scenario["nodes"][node]["name"])
 
-    def _key(self, name: str) -> PublicKey:
-        return PublicKey(self.authority.issue(name), self.authority)
+    def _key(self, tunnel: Mapping[str, Any], name: str) -> PublicKey:
+        return self.authorities.key(key_of(tunnel), name)
 
 
 def _ending(rank: int) -> str:

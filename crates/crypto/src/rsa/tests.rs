@@ -169,3 +169,51 @@ fn truncated_and_trailing_octets_are_refused() {
     assert!(PublicKey::from_spki(&[&spki[..], &[0]].concat()).is_err());
     assert!(PrivateKey::from_der(&[&private[..], &[0]].concat()).is_err());
 }
+
+/// DigestInfo up to the hash, whose length it names (RFC 8017 §9.2).
+fn digest_info(hash: Hash, len: usize) -> Vec<u8> {
+    let identifier: &[u8] = match hash {
+        Hash::Md5 => &[6, 8, 0x2a, 0x86, 0x48, 0x86, 0xf7, 13, 2, 5, 5, 0],
+        Hash::Sha1 => &[6, 5, 0x2b, 14, 3, 2, 26, 5, 0],
+        Hash::Sha256 => &[6, 9, 0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, 1, 5, 0],
+        Hash::Sha384 => &[6, 9, 0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, 2, 5, 0],
+        Hash::Sha512 => &[6, 9, 0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, 3, 5, 0],
+    };
+    let size = identifier.len() as u8;
+    let mut all = vec![0x30, size + 4 + len as u8, 0x30, size];
+    all.extend(identifier);
+    all.extend([4, len as u8]);
+    all
+}
+
+/// CVE-2026-50722: a peer signs a hash that is too short or too long, and Libreswan's pluto takes
+/// it. Whoever has the key can sign any octets; only the whole hash of what was agreed counts.
+#[test]
+fn only_the_whole_hash_of_what_is_signed_counts() {
+    const SIGNED: &[u8] = b"the octets that AUTH covers";
+    let hashes = [Hash::Sha1, Hash::Sha256, Hash::Sha384, Hash::Sha512];
+    let key = PrivateKey::from_pem(PKCS1).unwrap();
+    let public = key.public();
+    let is_taken = |hash: Hash, told: &[u8]| {
+        let signature = key.0.sign_padded(told).unwrap();
+        public.verify_pkcs1(hash, &[SIGNED], &signature).is_ok()
+    };
+    for hash in hashes {
+        let right = hash.digest(&[SIGNED]);
+        let octets = [right.as_ref(), &[0; 32]].concat();
+        for len in 0..=octets.len() {
+            for named in [len, hash.len()] {
+                let told = [&digest_info(hash, named)[..], &octets[..len]].concat();
+                let is_whole = len == hash.len();
+                assert_eq!(is_taken(hash, &told), is_whole, "{hash:?} {len} {named}");
+            }
+            assert!(!is_taken(hash, &octets[..len]), "{hash:?} {len} alone");
+        }
+        // The right hash of another function.
+        for other in hashes {
+            let digest = other.digest(&[SIGNED]);
+            let told = [&digest_info(other, other.len())[..], digest.as_ref()].concat();
+            assert_eq!(is_taken(hash, &told), hash == other, "{hash:?} {other:?}");
+        }
+    }
+}

@@ -154,6 +154,36 @@ const SCALAR_521: &str = "
     00fad06daa62ba3b25d2fb40133da757205de67f5bb0018fee8c86e1b68c7e75
     caa896eb32f1f47c70855836a6d16fcc1466f6d8fbec67db89ec0c08b0e996b83538";
 
+#[test]
+fn signatures_of_one_length_are_signatures_and_have_it() {
+    for (curve, scalar, hash, len) in [
+        (Curve::P256, SCALAR_256, Hash::Sha256, 71),
+        (Curve::P384, SCALAR_384, Hash::Sha384, 103),
+    ] {
+        let read = || PrivateKey::from_der(&sec1(curve, scalar)).unwrap();
+        let (usual, even) = (read(), read().of_one_length());
+        let mut others = 0;
+        for number in 0..64_u8 {
+            let message: [&[u8]; 1] = [&[number]];
+            let sign = |key: &PrivateKey| {
+                let made = key.sign(Scheme::Ecdsa(hash), &message, &mut stream());
+                made.unwrap()
+            };
+            let signature = sign(&even);
+            assert_eq!(signature.len(), len);
+            assert_eq!(signature, sign(&even));
+            let checked = even
+                .public()
+                .verify(Scheme::Ecdsa(hash), &message, &signature);
+            assert_eq!(checked, Ok(()));
+            let unlike = sign(&usual);
+            others += usize::from(unlike.len() != len);
+            assert!(unlike.len() != len || unlike == signature);
+        }
+        assert!((10..54).contains(&others), "{others}");
+    }
+}
+
 /// RFC 6979 appendix A.2.5 to A.2.7, of the message "sample": r and s.
 #[test]
 fn nonces_are_those_of_rfc_6979() {

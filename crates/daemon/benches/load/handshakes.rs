@@ -1,4 +1,4 @@
-//! CPU time of one responder per handshake: phase 1, mode config, quick mode, SAs in the planes.
+//! CPU time of one responder per handshake: an inner address and SAs in the planes included.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,23 +18,18 @@ const WARM_UP: usize = 3;
 
 pub(crate) fn measure(
     count: usize,
-    proposal: &str,
-    esp_proposal: &str,
+    terms: &Terms<'_>,
     keys: Option<&Path>,
 ) -> anyhow::Result<Value> {
-    let terms = Terms {
-        proposal,
-        esp_proposal,
-    };
     let now = Instant(1);
     let calendar = calendar()?;
-    let mut gateway = Gateway::new(&terms, &credentials(keys, "sg.example")?)?;
+    let mut gateway = Gateway::new(terms, &credentials(keys, "sg.example")?)?;
     gateway.set_calendar(calendar, now)?;
     let own = credentials(keys, "ms.example")?;
     let mut spent_ms = Vec::new();
     for number in 0..WARM_UP + count {
         let number = u32::try_from(number)?;
-        let mut station = Station::new(number, "ms.example", &terms, &own)?;
+        let mut station = Station::new(number, "ms.example", terms, &own)?;
         let before = gateway.cpu;
         station.connect(&mut gateway, calendar, now)?;
         spent_ms.push(milliseconds(gateway.cpu - before));
@@ -44,8 +39,8 @@ pub(crate) fn measure(
     counted.sort_by(f64::total_cmp);
     Ok(json!({
         "count": counted.len(),
-        "proposal": proposal,
-        "esp_proposal": esp_proposal,
+        "proposal": terms.proposal,
+        "esp_proposal": terms.esp_proposal,
         "authentication": if keys.is_some() { "rsa" } else { "psk" },
         "responder_ms_median": counted[counted.len() / 2],
         "responder_ms_min": counted[0],
@@ -58,22 +53,30 @@ fn credentials(keys: Option<&Path>, name: &str) -> anyhow::Result<Credentials> {
     let Some(folder) = keys else {
         return Ok(Credentials::Shared(Arc::new(Secret(b"load".to_vec()))));
     };
-    let read = |file: String| {
-        let path = folder.join(file);
-        std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
-    };
-    let trusted = TrustStore {
-        authorities: Certificate::all_from_pem(&read("ca.pem".into())?)?,
-        ..TrustStore::default()
-    };
     Ok(Credentials::Certified {
-        key: Arc::new(PrivateKey::from_pem(&read(format!("{name}.key"))?)?),
-        chain: Certificate::all_from_pem(&read(format!("{name}.pem"))?)?,
-        trusted: Arc::new(trusted),
+        key: Arc::new(PrivateKey::from_pem(&read(
+            folder,
+            &format!("{name}.key"),
+        )?)?),
+        chain: Certificate::all_from_pem(&read(folder, &format!("{name}.pem"))?)?,
+        trusted: trusted(folder)?,
     })
 }
 
-fn calendar() -> anyhow::Result<Calendar> {
+/// The authority whose certificates both ends accept.
+pub(crate) fn trusted(folder: &Path) -> anyhow::Result<Arc<TrustStore>> {
+    Ok(Arc::new(TrustStore {
+        authorities: Certificate::all_from_pem(&read(folder, "ca.pem")?)?,
+        ..TrustStore::default()
+    }))
+}
+
+pub(crate) fn read(folder: &Path, file: &str) -> anyhow::Result<String> {
+    let path = folder.join(file);
+    std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+pub(crate) fn calendar() -> anyhow::Result<Calendar> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH)?;
     Ok(Calendar(i64::try_from(since.as_secs())?))
 }

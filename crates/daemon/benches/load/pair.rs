@@ -10,8 +10,9 @@ use crypto::cert::{Certificate, TrustStore};
 use crypto::rand::Seed;
 use crypto::sign::PrivateKey;
 use engine::config::{
-    Child, ChildLayer, Config, Connection, Encapsulation, IdentityPattern, InnerFamilies, Limits,
-    LocalAuth, LocalMethod, Pool, RemoteAuth, RemoteMethod, Start, Unique, Version,
+    Child, ChildLayer, Childless, Config, Connection, Encapsulation, IdentityPattern,
+    InnerFamilies, Limits, LocalAuth, LocalMethod, Pool, RemoteAuth, RemoteMethod, Start, Unique,
+    Version,
 };
 use engine::endpoint::{Effect, Endpoint};
 use engine::identity::Identity;
@@ -23,6 +24,7 @@ use engine::time::{Calendar, Instant};
 use nix::time::{ClockId, clock_gettime};
 
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+/// The network of the clients' addresses, a /10.
 const STATIONS: Ipv4Addr = Ipv4Addr::new(100, 64, 0, 0);
 const OFFLOADS: Offloads = Offloads {
     has_vnet_header: true,
@@ -33,6 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The terms that both ends agree on.
 pub(crate) struct Terms<'a> {
+    pub(crate) version: Version,
     pub(crate) proposal: &'a str,
     pub(crate) esp_proposal: &'a str,
 }
@@ -61,9 +64,10 @@ pub(crate) struct Station {
     endpoint: Endpoint,
     address: IpAddr,
     children: usize,
+    failure: Option<String>,
 }
 
-type Datagrams = VecDeque<(Path, Vec<u8>)>;
+pub(crate) type Datagrams = VecDeque<(Path, Vec<u8>)>;
 
 impl Gateway {
     pub(crate) fn new(terms: &Terms<'_>, credentials: &Credentials) -> anyhow::Result<Self> {
@@ -139,10 +143,21 @@ impl Station {
         terms: &Terms<'_>,
         credentials: &Credentials,
     ) -> anyhow::Result<Self> {
+        Self::towards(GATEWAY, number, identity, terms, credentials)
+    }
+
+    /// The client of this number of the gateway at this address.
+    pub(crate) fn towards(
+        gateway: Ipv4Addr,
+        number: u32,
+        identity: &str,
+        terms: &Terms<'_>,
+        credentials: &Credentials,
+    ) -> anyhow::Result<Self> {
         let mut octets = [2; 32];
         octets[..4].copy_from_slice(&number.to_be_bytes());
         let mut connection = connection(terms, credentials, identity)?;
-        connection.remote_addrs = vec![(GATEWAY, IKE_PORT).into()];
+        connection.remote_addrs = vec![(gateway, IKE_PORT).into()];
         connection.start = Start::AtOnce;
         connection.wants_inner.v4 = true;
         connection.children[0].remote = inside();
@@ -152,7 +167,26 @@ impl Station {
             endpoint: Endpoint::new(config, &Seed::new(octets), OFFLOADS, vec![address]),
             address,
             children: 0,
+            failure: None,
         })
+    }
+
+    /// Its own address.
+    pub(crate) fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// Whether its tunnel is up. An error if it has none and will have none.
+    pub(crate) fn is_up(&self) -> anyhow::Result<bool> {
+        match &self.failure {
+            Some(reason) => bail!("no tunnel: {reason}"),
+            None => Ok(self.children > 0),
+        }
+    }
+
+    /// When it wants to be woken.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        due(&self.endpoint)
     }
 
     /// Brings the tunnel up. Returns when both ends have it.
@@ -216,17 +250,22 @@ impl Station {
         Ok(())
     }
 
-    fn take(&mut self, input: Input<'_>, now: Instant) -> Datagrams {
+    /// Handles an input. Returns what it sends.
+    pub(crate) fn take(&mut self, input: Input<'_>, now: Instant) -> Datagrams {
         self.endpoint.handle(input, now);
         self.drain(now)
     }
 
-    fn drain(&mut self, now: Instant) -> Datagrams {
+    /// What it sends by itself.
+    pub(crate) fn drain(&mut self, now: Instant) -> Datagrams {
         let mut sent = Datagrams::new();
         while let Some(effect) = self.endpoint.poll(now) {
             match effect {
                 Effect::Message(path, payload) => sent.push_back((path, payload)),
                 Effect::Event(Event::ChildEstablished { .. }) => self.children += 1,
+                Effect::Event(Event::NegotiationFailed { reason, .. }) => {
+                    self.failure = Some(reason);
+                }
                 _ => {}
             }
         }
@@ -251,6 +290,7 @@ fn config(connection: Connection, pools: Vec<Pool>) -> Config {
         children: 64,
         half_open_lifetime: Duration::from_secs(30),
         has_quotas: false,
+        asks_cookies: false,
     };
     Config {
         connections: vec![Arc::new(connection)],
@@ -280,16 +320,21 @@ fn connection(
             RemoteMethod::Signature(trusted),
         ),
     };
+    let (mut proposals, mut ikev2_proposals) = (Vec::new(), Vec::new());
+    match terms.version.has_v2() {
+        true => ikev2_proposals.push(terms.proposal.parse()?),
+        false => proposals.push(terms.proposal.parse()?),
+    }
     Ok(Connection {
         name: "load".into(),
         revision: 1,
         local_addrs: Vec::new(),
         remote_addrs: Vec::new(),
-        version: Version::V1,
-        ikev2_proposals: Vec::new(),
+        version: terms.version,
+        ikev2_proposals,
         ppk: None,
-        is_aggressive: true,
-        proposals: vec![terms.proposal.parse()?],
+        is_aggressive: terms.version == Version::V1,
+        proposals,
         local: LocalAuth {
             identity: Identity::Fqdn(identity.into()),
             method: local,
@@ -308,6 +353,7 @@ fn connection(
         fragments: true,
         is_eap_only: false,
         mobike: true,
+        childless: Childless::Allow,
         dpd_delay: None,
         dpd_timeout: Duration::from_secs(10),
         keepalive: Duration::from_secs(20),

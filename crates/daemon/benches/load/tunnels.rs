@@ -1,12 +1,13 @@
 //! Resident memory of a gateway with many idle tunnels: one ISAKMP SA and one ESP pair each.
 //!
 //! Clients are created and dropped one after another, so that only the gateway's memory stays. They
-//! use a small group and a pre-shared key, which take less time and leave nothing in memory.
+//! use a fast group and a pre-shared key, which take less time and leave nothing in memory.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use engine::config::Version;
 use engine::sa::Secret;
 use engine::time::{Calendar, Instant};
 use serde_json::{Value, json};
@@ -17,17 +18,24 @@ use crate::pair::{Credentials, Gateway, Station, Terms};
 const WARM_UP: u32 = 100;
 /// How long the tunnels idle before memory is read: a handshake keeps some memory for a while.
 const REST: Duration = Duration::from_secs(120);
-const TERMS: Terms<'static> = Terms {
+const IKEV1: Terms<'static> = Terms {
+    version: Version::V1,
     proposal: "aes128-sha1-modp768",
     esp_proposal: "aes128gcm16",
 };
+const IKEV2: Terms<'static> = Terms {
+    version: Version::V2,
+    proposal: "aes256gcm16-prfsha384-curve25519",
+    esp_proposal: "aes128gcm16-esn",
+};
 
-pub(crate) fn measure(count: u32) -> anyhow::Result<Value> {
+pub(crate) fn measure(count: u32, version: Version) -> anyhow::Result<Value> {
+    let terms = if version.has_v2() { &IKEV2 } else { &IKEV1 };
     let credentials = Credentials::Shared(Arc::new(Secret(b"load".to_vec())));
-    let mut gateway = Gateway::new(&TERMS, &credentials)?;
-    add(&mut gateway, &credentials, 0..WARM_UP)?;
+    let mut gateway = Gateway::new(terms, &credentials)?;
+    add(&mut gateway, terms, &credentials, 0..WARM_UP)?;
     let before = resident_bytes()?;
-    add(&mut gateway, &credentials, WARM_UP..WARM_UP + count)?;
+    add(&mut gateway, terms, &credentials, WARM_UP..WARM_UP + count)?;
     let busy = resident_bytes()?;
     gateway.wake(Instant(1) + REST)?;
     let after = resident_bytes()?;
@@ -45,13 +53,14 @@ pub(crate) fn measure(count: u32) -> anyhow::Result<Value> {
 
 fn add(
     gateway: &mut Gateway,
+    terms: &Terms<'_>,
     credentials: &Credentials,
     numbers: std::ops::Range<u32>,
 ) -> anyhow::Result<()> {
     let now = Instant(1);
     for number in numbers {
         let identity = format!("ms{number}.example");
-        Station::new(number, &identity, &TERMS, credentials)?
+        Station::new(number, &identity, terms, credentials)?
             .connect(gateway, Calendar::default(), now)
             .with_context(|| format!("tunnel {number}"))?;
     }

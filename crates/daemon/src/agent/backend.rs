@@ -25,8 +25,9 @@ use std::path::{Path, PathBuf};
 
 use engine::agent::TunnelId;
 use engine::agent::description::{self, Description};
+use engine::agent::ike::IkeAbilities;
 use engine::agent::objectives::{Options, SecurityOption};
-use engine::agent::writers::WriteFault;
+use engine::agent::writers::{Kind, WriteFault};
 
 use crate::control::ControlError;
 
@@ -122,9 +123,20 @@ impl Backend {
             Self::Gateway(_) | Self::Client(_) => Options::ALL,
             Self::Rootless(_) => rootless::Rootless::options(),
             Self::StrongSwan(it) => it.options(),
-            Self::Libreswan(_) => engine::agent::writers::Kind::Libreswan.options(),
+            Self::Libreswan(_) => Kind::Libreswan.options(),
             Self::Files(it) => it.options(),
         }
+    }
+
+    /// What it can do in IKE.
+    pub fn ike(&self) -> IkeAbilities {
+        let kind = match self {
+            Self::Gateway(_) | Self::Client(_) | Self::Rootless(_) => Kind::Caravan,
+            Self::StrongSwan(_) => Kind::StrongSwan,
+            Self::Libreswan(_) => Kind::Libreswan,
+            Self::Files(it) => it.kind(),
+        };
+        kind.ike()
     }
 
     /// Tries what this machine must be able to do for Client's end. It is asked before Host is, so

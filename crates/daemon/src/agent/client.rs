@@ -175,6 +175,7 @@ async fn begin(args: ClientArgs, place: Place) -> anyhow::Result<Begun> {
         warn!("the keys of this sheet have expired, by this machine's clock");
     }
     let pair = pair_of(&key.secret, &config)?;
+    let ppk = key.ppk();
     let handle = key.handle;
     let signer = tokio::select! {
         signer = Signer::of(key, &args.token) => signer?,
@@ -196,6 +197,8 @@ async fn begin(args: ClientArgs, place: Place) -> anyhow::Result<Begun> {
         user: args.user,
         objectives: together(&args.objectives),
         options: ends.options,
+        ike: ends.ike,
+        ppk,
         lifetime: args.lifetime.0,
         tunnel_key: tunnel_key.public_info(),
     };
@@ -330,6 +333,12 @@ fn sentence(why: Why, verdict: Option<Verdict>, fate: Fate) -> String {
         }
         (_, Some(Verdict::NotReady)) => {
             "Target cannot build a tunnel now, and says why where it runs: try again later"
+        }
+        (_, Some(Verdict::NoCommonVersion)) => {
+            "this machine's IPsec and Target's have no version of IKE in common"
+        }
+        (_, Some(Verdict::NoPpk)) => {
+            "your Host has no post-quantum key of this one-time key: take one of a newer sheet"
         }
         (_, Some(Verdict::Misdirected)) => "Host does not know the Target of this sheet",
         (_, Some(Verdict::Denied)) => "you may not: wrong user, no member, or not allowed",

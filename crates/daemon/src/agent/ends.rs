@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use engine::agent::TunnelId;
 use engine::agent::description::Description;
+use engine::agent::ike::IkeAbilities;
 use engine::agent::objectives::Options;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
@@ -51,6 +52,8 @@ pub(super) struct Ends {
     pub(super) orders: Orders<Order>,
     /// What the back-end can do.
     pub(super) options: Options,
+    /// What it can do in IKE.
+    pub(super) ike: IkeAbilities,
     thread: JoinHandle<()>,
 }
 
@@ -85,7 +88,7 @@ where
             }
         }
         let up = watched.keys().copied().collect();
-        let _ = tell.send((back_end.options(), up));
+        let _ = tell.send((back_end.options(), back_end.ike(), up));
         let _ = ready.send(Ok(()));
         let mut worker = Worker {
             back_end,
@@ -97,10 +100,11 @@ where
         worker.back_end.close().await;
     })
     .await?;
-    let (options, up) = told.await?;
+    let (options, ike, up) = told.await?;
     let ends = Ends {
         orders,
         options,
+        ike,
         thread,
     };
     Ok((ends, up))

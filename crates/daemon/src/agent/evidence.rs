@@ -218,6 +218,7 @@ mod tests {
             user_id: "alice".into(),
             objectives: 31,
             options: 15,
+            ike: 7,
             time: 1_800_000_000,
             lifetime: 600,
             fresh: (!is_legacy).then(|| Fresh {

@@ -3,6 +3,7 @@
 //! Whoever makes a key knows its secret. `issue` makes keys for a user where Host is; `make` makes
 //! them where the user is, and Host is told their public halves alone.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
@@ -10,9 +11,11 @@ use crypto::ed25519::{SigningKey, VerifyKey};
 use crypto::hash::Hash;
 use engine::agent::host::{Half, Record};
 use engine::agent::identity::Fingerprint;
+use engine::agent::ppk::KeyPpk;
 use engine::agent::sheet::{Head, Key, Secret};
 use engine::agent::{Handle, legacy};
 use engine::time::Calendar;
+use zeroize::Zeroizing;
 
 use super::client::user_id;
 use super::clock::calendar;
@@ -24,10 +27,13 @@ use crate::config::agent::HostConfig;
 use crate::config::values::Span;
 use crate::config::wireless::octets_of;
 use crate::console;
+use crate::files;
 use crate::token::TokenArgs;
 
 /// Keys of one command.
 const COUNT_MAX: u32 = 1_000;
+/// Octets of a file of public halves: a line has 162.
+const PUBLIC_MAX: u64 = 200 * COUNT_MAX as u64;
 /// The longest time that a key waits for its use: a sheet is lost sooner.
 const LIFETIME_MAX_DAYS: u64 = 366;
 
@@ -98,6 +104,8 @@ pub struct MakeArgs {
 struct Made {
     key: Key,
     half: Half,
+    /// What Host gets for the tunnel's PPK.
+    ppk: Option<KeyPpk>,
 }
 
 /// Makes keys, writes them into the database and on a sheet. Returns the text to print.
@@ -124,7 +132,10 @@ pub(super) async fn issue(
     let (keys, halves) = keys_of(args, token.as_mut()).await?;
     let records: Vec<(Handle, Record)> = halves
         .into_iter()
-        .map(|(handle, half)| (handle, Record::new(half, args.user.clone(), not_after)))
+        .map(|(handle, half, ppk)| {
+            let record = Record::new(half, args.user.clone(), not_after);
+            (handle, Record { ppk, ..record })
+        })
         .collect();
     let sheet = Sheet {
         head: &head,
@@ -206,31 +217,42 @@ fn target_of(args: &IssueArgs, config: &HostConfig) -> anyhow::Result<Fingerprin
     Ok(found.0.fingerprint())
 }
 
-type Keys = (Vec<Key>, Vec<(Handle, Half)>);
+type Keys = (Vec<Key>, Vec<Public>);
+/// What Host gets of a key.
+type Public = (Handle, Half, Option<KeyPpk>);
 
 async fn keys_of(args: &IssueArgs, token: Option<&mut TokenHelper>) -> anyhow::Result<Keys> {
     let Some(path) = &args.public else {
         return made(args.count, token, args.legacy).await;
     };
-    let text = std::fs::read_to_string(path);
-    let text = text.with_context(|| format!("cannot read {}", path.display()))?;
-    Ok((Vec::new(), halves_of(&text, path)?))
+    let context = || format!("cannot read {}", path.display());
+    let text = std::fs::read_to_string(path).map(Zeroizing::new);
+    let halves = halves_of(&text.with_context(context)?, path)?;
+    if halves.iter().any(|(_, _, ppk)| ppk.is_some()) {
+        // It is a secret, unlike the public halves alone.
+        files::read_secret(path, PUBLIC_MAX).with_context(context)?;
+    }
+    Ok((Vec::new(), halves))
 }
 
 /// Public halves, a line each. A half with which anybody could sign is refused.
-fn halves_of(text: &str, path: &Path) -> anyhow::Result<Vec<(Handle, Half)>> {
+fn halves_of(text: &str, path: &Path) -> anyhow::Result<Vec<Public>> {
     let halves = text.lines().map(|line| {
-        let (handle, half) = public_of(line)
-            .with_context(|| format!("{}: {line:?} is not HANDLE:KEY", path.display()))?;
+        let (handle, half, ppk) = public_of(line).with_context(|| {
+            format!(
+                "{}: a line is not HANDLE:KEY or HANDLE:KEY:PPK",
+                path.display()
+            )
+        })?;
         ensure!(
             half.is_sound(),
             "{}: anybody could sign with the key of {handle}: it is of low order, or not written \
              as RFC 8032 says",
             path.display()
         );
-        Ok((handle, Half::Public(half)))
+        Ok((handle, Half::Public(half), ppk))
     });
-    let halves: Vec<(Handle, Half)> = halves.collect::<anyhow::Result<_>>()?;
+    let halves: Vec<Public> = halves.collect::<anyhow::Result<_>>()?;
     ensure!(
         (1..=COUNT_MAX as usize).contains(&halves.len()),
         "{} has {}, 1 to {COUNT_MAX} are possible",
@@ -240,11 +262,36 @@ fn halves_of(text: &str, path: &Path) -> anyhow::Result<Vec<(Handle, Half)>> {
     Ok(halves)
 }
 
-fn public_of(line: &str) -> Option<(Handle, VerifyKey)> {
-    let (handle, key) = line.trim().split_once(':')?;
+fn public_of(line: &str) -> Option<(Handle, VerifyKey, Option<KeyPpk>)> {
+    let (handle, rest) = line.trim().split_once(':')?;
+    let (key, ppk) = match rest.split_once(':') {
+        Some((key, ppk)) => (key, Some(ppk)),
+        None => (rest, None),
+    };
     let handle = octets_of(handle)?.as_slice().try_into().ok()?;
     let key = octets_of(key)?.as_slice().try_into().ok()?;
-    Some((Handle(handle), VerifyKey(key)))
+    let ppk = match ppk.map(octets_of) {
+        Some(octets) => Some(KeyPpk::of_octets(octets?.as_slice().try_into().ok()?)),
+        None => None,
+    };
+    Some((Handle(handle), VerifyKey(key), ppk))
+}
+
+/// A line for Host: everybody may know the key's public half, and only Host the third part.
+fn public_line((handle, half, ppk): &Public) -> Zeroizing<String> {
+    let Half::Public(key) = half else {
+        return Zeroizing::default();
+    };
+    let mut line = Zeroizing::new(String::with_capacity(200));
+    let _ = write!(line, "{handle}:{}", hex(&key.0));
+    if let Some(ppk) = ppk {
+        line.push(':');
+        for octet in ppk.octets() {
+            let _ = write!(line, "{octet:02x}");
+        }
+    }
+    line.push('\n');
+    line
 }
 
 async fn made(
@@ -254,8 +301,8 @@ async fn made(
 ) -> anyhow::Result<Keys> {
     let mut all = (Vec::new(), Vec::new());
     for _ in 0..count {
-        let Made { key, half } = make_one(token.as_deref_mut(), is_legacy).await?;
-        all.1.push((key.handle, half));
+        let Made { key, half, ppk } = make_one(token.as_deref_mut(), is_legacy).await?;
+        all.1.push((key.handle, half, ppk));
         all.0.push(key);
     }
     Ok(all)
@@ -276,10 +323,9 @@ async fn make_one(token: Option<&mut TokenHelper>, is_legacy: bool) -> anyhow::R
             }
         }
     };
-    Ok(Made {
-        key: Key { handle, secret },
-        half,
-    })
+    let key = Key { handle, secret };
+    let ppk = key.ppk();
+    Ok(Made { key, half, ppk })
 }
 
 async fn discard(token: Option<&mut TokenHelper>, records: &[(Handle, Record)]) {
@@ -311,14 +357,11 @@ pub(super) async fn make(args: &MakeArgs) -> anyhow::Result<String> {
     hygiene::keep_private();
     let mut token = TokenHelper::open(&args.token).await?;
     let (keys, halves) = made(args.count, token.as_mut(), false).await?;
-    let public: String = halves
-        .iter()
-        .filter_map(|(handle, half)| match half {
-            Half::Public(key) => Some(format!("{handle}:{}\n", hex(&key.0))),
-            Half::Shared(_) => None,
-        })
-        .collect();
-    let mut text = zeroize::Zeroizing::new(String::with_capacity(200 * keys.len()));
+    let mut public = Zeroizing::new(String::with_capacity(200 * halves.len()));
+    for one in &halves {
+        public.push_str(&public_line(one));
+    }
+    let mut text = Zeroizing::new(String::with_capacity(200 * keys.len()));
     for (at, key) in keys.iter().enumerate() {
         text.push_str(&format!("{}. ", at + 1));
         text.push_str(&key.to_line());
@@ -342,14 +385,18 @@ mod tests {
 
     #[test]
     fn a_public_half_reads_back_and_belongs_to_its_secret() {
-        let Made { key, half } = wait(make_one(None, false)).unwrap();
+        let Made { key, half, ppk } = wait(make_one(None, false)).unwrap();
         let Half::Public(public) = &half else {
             panic!("Host has the public half alone");
         };
         assert_eq!(key.signing().unwrap().public(), *public);
         let line = format!("{}:{}", key.handle, hex(&public.0));
-        let (handle, read) = public_of(&line).unwrap();
-        assert!(handle == key.handle && read == *public);
+        let (handle, read, none) = public_of(&line).unwrap();
+        assert!(handle == key.handle && read == *public && none.is_none());
+        let whole = public_line(&(handle, half.clone(), ppk.clone()));
+        let (handle, read, same) = public_of(&whole).unwrap();
+        assert!(handle == key.handle && read == *public && same.is_some());
+        assert!(same == ppk && ppk == key.ppk());
         for wrong in ["", "00:00", &line[1..], &format!("{line}0")] {
             assert!(public_of(wrong).is_none(), "{wrong}");
         }
@@ -373,7 +420,7 @@ mod tests {
         assert_eq!(handles.len(), 20);
         let records: Vec<_> = halves
             .into_iter()
-            .map(|(handle, half)| (handle, Record::new(half, "alice".into(), Calendar(1))))
+            .map(|(handle, half, _)| (handle, Record::new(half, "alice".into(), Calendar(1))))
             .collect();
         let public = keys[0].signing().unwrap().public();
         let digest = hex(Hash::Sha256.digest(&[&public.0]).as_ref());

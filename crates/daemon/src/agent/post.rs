@@ -11,6 +11,7 @@ use tracing::info;
 
 use super::drops::Shown;
 use super::log::Log;
+use super::ppk;
 
 /// Brings messages and lines of the log where they belong.
 pub(super) struct Post {
@@ -63,7 +64,10 @@ impl Post {
                 }
             }
             Output::Ask(number, ask) => return Some((number, ask)),
-            Output::Audit(event) => self.log.write(&event),
+            Output::Audit(event) => {
+                self.log.write(&event);
+                ppk::tell(&event);
+            }
         }
         None
     }

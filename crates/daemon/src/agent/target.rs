@@ -14,7 +14,6 @@ use engine::agent::TunnelId;
 use engine::agent::audit::Role;
 use engine::agent::description::{Description, Key, OwnEnd};
 use engine::agent::identity::{AgentName, Keys};
-use engine::agent::objectives::Options;
 use engine::agent::target::{
     self, Answer, Ask, Build, Came, Former, HostEntry, TUNNELS_MAX, Target,
 };
@@ -100,7 +99,7 @@ pub(super) async fn run(config: TargetConfig, folder: &Path, place: Place) -> an
         let is_up = up.contains(&one.spending.tunnel);
         one.has_arrived = is_up && (one.has_arrived || !is_files);
     }
-    let machine = machine_of(&config, keys, ends.options, (&own, pool.as_ref()));
+    let machine = machine_of(&config, keys, &ends, (&own, pool.as_ref()));
     let random = key_file::seed()?.stream("target", 0);
     let (clock, now) = (times.clock(), times.now());
     let mut target = Target::new(machine, former, clock, now, random);
@@ -155,7 +154,7 @@ fn recall(target: &mut Target, pool: Option<&Pool>, log: &Path) -> anyhow::Resul
 fn machine_of(
     config: &TargetConfig,
     keys: Keys,
-    options: Options,
+    ends: &Ends,
     (own, pool): (&OwnEnd, Option<&Pool>),
 ) -> target::Config {
     let tunnels = pool.map_or(usize::MAX, Pool::count);
@@ -167,7 +166,8 @@ fn machine_of(
             .map(|(name, host)| host_entry(name, host, share))
             .collect(),
         tunnels,
-        options,
+        options: ends.options,
+        ike: ends.ike.common(config.ike),
         addresses: config.addresses.clone(),
         proposals: config.proposals.clone(),
         identity: config.identity.clone(),

@@ -28,6 +28,10 @@ pub(super) struct Tunnel {
     pub(super) peer: Option<IpAddr>,
     /// What it leads to.
     pub(super) networks: Vec<String>,
+    /// The version of IKE.
+    pub(super) ike: Option<u8>,
+    /// Whether it has a PPK.
+    pub(super) has_ppk: bool,
 }
 
 impl Told {
@@ -71,6 +75,8 @@ impl Tunnel {
                 "step" => value.clone_into(&mut self.step),
                 "inner" => self.inner = value.parse().ok(),
                 "peer" => self.peer = value.parse().ok(),
+                "ike" => self.ike = value.parse().ok(),
+                "ppk" => self.has_ppk = value == "yes",
                 "networks" => self.networks = value.split(',').map(str::to_owned).collect(),
                 _ => {}
             }
@@ -136,7 +142,7 @@ mod tests {
     fn the_last_that_is_told_of_each_tunnel_counts() {
         let lines = [
             "h at=1 role=target step=admitted tunnel=07 option=ESP networks=10.0.0.0/8,10.1.0.0/16",
-            "h at=2 role=target step=built tunnel=07 inner=10.77.0.1",
+            "h at=2 role=target step=built tunnel=07 ike=2 ppk=yes inner=10.77.0.1",
             "h at=3 role=target step=built tunnel=08",
             "h at=4 role=target step=up tunnel=07 inner=10.77.0.1 peer=192.0.2.7",
             "h at=5 role=target step=refused user=\"tunnel=08\"",
@@ -151,6 +157,8 @@ mod tests {
             inner: Some([10, 77, 0, 1].into()),
             peer: Some([192, 0, 2, 7].into()),
             networks: vec!["10.0.0.0/8".to_owned(), "10.1.0.0/16".to_owned()],
+            ike: Some(2),
+            has_ppk: true,
         };
         assert_eq!(all["07"], expected);
         assert_eq!(all["08"].since.as_deref(), Some("3"));

@@ -142,6 +142,8 @@ impl Shown {
                 let _ = write!(text, " {word} {value}");
             }
         };
+        let ppk = if told.has_ppk { " with PPK" } else { "" };
+        put("by", told.ike.map(|it| format!("IKEv{it}{ppk}")));
         put("from", told.peer.map(|it| it.to_string()));
         put("as", told.inner.map(|it| it.to_string()));
         put(
@@ -164,6 +166,8 @@ impl Shown {
             "host": host,
             "key": it.handle.to_string(),
             "option": self.option().map(SecurityOption::name),
+            "ike_version": told.ike,
+            "has_ppk": told.has_ppk,
             "peer": told.peer,
             "inner": told.inner,
             "networks": told.networks,
@@ -191,6 +195,7 @@ mod tests {
             user_id: "alice".into(),
             objectives: 31,
             options: 15,
+            ike: 7,
             time: 1_800_000_000,
             lifetime: 600,
             fresh: None,
@@ -217,14 +222,16 @@ mod tests {
             inner: Some([10, 77, 0, 1].into()),
             peer: Some([192, 0, 2, 7].into()),
             networks: vec!["10.10.0.0/24".to_owned()],
+            ike: Some(2),
+            has_ppk: true,
         };
         let mut shown = Shown { former, told };
         let said = shown.text();
         assert_eq!(
             said,
             format!(
-                "{} up alice@home, key {}, AH+ESP\n  from 192.0.2.7 as 10.77.0.1 to 10.10.0.0/24 \
-                 since 2027-01-15T08:00:01Z until 2027-01-15T08:10:00Z\n",
+                "{} up alice@home, key {}, AH+ESP\n  by IKEv2 with PPK from 192.0.2.7 as \
+                 10.77.0.1 to 10.10.0.0/24 since 2027-01-15T08:00:01Z until 2027-01-15T08:10:00Z\n",
                 "07".repeat(16),
                 "08".repeat(16)
             )

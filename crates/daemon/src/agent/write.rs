@@ -2,16 +2,21 @@
 //! tunnel and takes it down, for a machine on which no agent runs.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use crypto::cert::{Certificate, SigningKey};
 use engine::agent::TunnelId;
-use engine::agent::description::{Credential, Description, End, Inner, Key, Name, Proposals, Side};
+use engine::agent::description::{
+    Credential, Description, End, Inner, Key, Name, Ppk, Proposals, Side,
+};
+use engine::agent::ike::IkeVersion;
 use engine::agent::objectives::SecurityOption;
+use engine::agent::ppk::TunnelPpk;
 use engine::agent::target::SessionKey;
 use engine::agent::writers::{Kind, Texts, WriteFault, write_in};
 use wire::agent::Network;
+use zeroize::Zeroizing;
 
 use super::administer::{network, option};
 use super::certify::KEY_MAX;
@@ -54,6 +59,15 @@ pub struct WriteArgs {
     /// Algorithms, such as aes128gcm16-modp2048, ike-aes256-sha256-modp2048, ah-sha256
     #[arg(long, value_name = "WORD,...", value_delimiter = ',')]
     proposals: Vec<String>,
+    /// Version of IKE, 1 or 2; 2 where the writer has it
+    #[arg(long, value_name = "VERSION", value_parser = version)]
+    ike: Option<IkeVersion>,
+    /// File with a post-quantum pre-shared key of 64 hexadecimal digits
+    #[arg(long, value_name = "FILE", requires = "ppk_id")]
+    ppk: Option<PathBuf>,
+    /// Its name, the same at both ends
+    #[arg(long, value_name = "NAME", value_parser = name, requires = "ppk")]
+    ppk_id: Option<Name>,
     /// File with a session key of 64 hexadecimal digits
     #[arg(
         long,
@@ -102,6 +116,11 @@ fn name(text: &str) -> Result<Name, String> {
     Name::parse(text).map_err(|fault| fault.to_string())
 }
 
+fn version(text: &str) -> Result<IkeVersion, String> {
+    let found = text.parse().ok().and_then(IkeVersion::of_number);
+    found.ok_or_else(|| "a version of IKE is 1 or 2".to_owned())
+}
+
 /// Writes the texts. Returns the text to print: what to run.
 pub(super) fn run(args: &WriteArgs) -> anyhow::Result<String> {
     hygiene::keep_private();
@@ -147,6 +166,8 @@ fn describe(args: &WriteArgs) -> anyhow::Result<Description> {
         (Side::Target, Some(address)) => Inner::Lent(address),
         (Side::Target, None) => Inner::Outer,
     };
+    let ike = args.ike.or_else(|| args.writer.ike().best());
+    let ike = ike.context("the writer has no version of IKE")?;
     Ok(Description {
         tunnel: TunnelId(*key_file::random()?),
         side,
@@ -160,12 +181,36 @@ fn describe(args: &WriteArgs) -> anyhow::Result<Description> {
             identity: args.remote_id.clone(),
         },
         credential: credential(args)?,
-        proposals: Proposals::read(&args.proposals, args.legacy)?,
+        ike,
+        ppk: ppk(args)?,
+        proposals: Proposals::read(&args.proposals, ike, args.legacy)?,
         networks: args.network.clone(),
         inner,
         lifetime: args.lifetime.0,
         legacy: args.legacy,
     })
+}
+
+fn ppk(args: &WriteArgs) -> anyhow::Result<Option<Ppk>> {
+    let (Some(path), Some(id)) = (&args.ppk, &args.ppk_id) else {
+        return Ok(None);
+    };
+    Ok(Some(Ppk {
+        id: id.clone(),
+        key: TunnelPpk(digits_of(path)?),
+    }))
+}
+
+fn secret_of(path: &Path) -> anyhow::Result<Zeroizing<String>> {
+    let text = files::read_secret(path, KEY_MAX);
+    text.with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// 32 octets of a file with 64 hexadecimal digits.
+fn digits_of(path: &Path) -> anyhow::Result<[u8; 32]> {
+    let octets = octets_of(secret_of(path)?.trim());
+    let key = octets.and_then(|octets| octets.as_slice().try_into().ok());
+    key.with_context(|| format!("{} does not have 64 hexadecimal digits", path.display()))
 }
 
 fn credential(args: &WriteArgs) -> anyhow::Result<Credential> {
@@ -178,22 +223,13 @@ fn credential(args: &WriteArgs) -> anyhow::Result<Credential> {
         let all = all.with_context(|| path.display().to_string())?;
         anyhow::Ok(all.iter().map(|one| one.der().to_vec()).collect())
     };
-    let secret = |path: &PathBuf| {
-        let text = files::read_secret(path, KEY_MAX);
-        text.with_context(|| format!("cannot read {}", path.display()))
-    };
     if let Some(path) = &args.session_key {
-        let digits = secret(path)?;
-        let octets = octets_of(digits.trim());
-        let key = octets.and_then(|octets| octets.as_slice().try_into().ok());
-        let key =
-            key.with_context(|| format!("{} does not have 64 hexadecimal digits", path.display()))?;
-        return Ok(Credential::PresharedKey(SessionKey(key)));
+        return Ok(Credential::PresharedKey(SessionKey(digits_of(path)?)));
     }
     let (Some(cert), Some(key), Some(peer)) = (&args.cert, &args.key, &args.peer_cert) else {
         bail!("--session-key, or --cert, --key and --peer-cert");
     };
-    let pem = secret(key)?;
+    let pem = secret_of(key)?;
     let private = SigningKey::from_pem(&pem).with_context(|| key.display().to_string())?;
     Ok(Credential::Certificates {
         chain: chain(cert)?,

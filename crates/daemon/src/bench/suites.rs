@@ -9,7 +9,7 @@ use engine::plane::{
 };
 use engine::plane::{Packets, Received};
 use engine::sa::{ChildId, Direction, Ipsec, Keys, Layer, Mode, Path, Protocol, Sa, Secret};
-use engine::selector::TrafficSelector;
+use engine::selector::{Ports, TrafficSelector};
 use engine::suite::EspSuite;
 use engine::time::Instant;
 
@@ -132,7 +132,7 @@ fn sa(suite: &EspSuite, direction: Direction) -> Sa {
             first: [0, 0, 0, 0].into(),
             last: [255, 255, 255, 255].into(),
             protocol: 0,
-            port: 0,
+            ports: Ports::ANY,
         }]
     };
     let key = |len: usize| Secret((0..len).map(|n| (n * 37 + 11) as u8).collect());

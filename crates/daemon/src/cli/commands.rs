@@ -12,7 +12,7 @@ use engine::identity::Identity;
 use crate::config::{Mobility, Names, wireless};
 use crate::console::complain;
 use crate::control::client::{
-    PATIENCE, Running, TICK, ask, ask_to_end, discard, find, nobody, none_runs, running,
+    PATIENCE, Running, TICK, ask, ask_to_end, discard, find, listener, nobody, none_runs, running,
 };
 use crate::control::{ControlError, Reply, Request, check_name};
 use crate::footprint::{self, FootprintFile, leftovers, written};
@@ -280,10 +280,14 @@ fn left_behind(runtime_dir: &Path) -> String {
     text
 }
 
-/// Each process once, by its number, with one of its sockets: a process has one per connection.
+/// Each process once, by its number, with one of its sockets: a process has one per connection, and
+/// a gateway may have hundreds, each of which would tell all of it.
 fn by_process(runtime_dir: &Path) -> anyhow::Result<BTreeMap<u32, (Running, StatusReport)>> {
     let mut found = BTreeMap::new();
     for one in running(runtime_dir) {
+        if listener(&one.path).is_some_and(|pid| found.contains_key(&pid)) {
+            continue;
+        }
         let report = match report(&one) {
             Err(error) if matches!(error.downcast_ref(), Some(ControlError::Ending(_))) => continue,
             report => report?,

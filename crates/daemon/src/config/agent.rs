@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use document::{Fault, Item, Value, likeness};
 use engine::agent::description::{Name, Proposals};
 use engine::agent::identity::Identity;
+use engine::agent::ike::{IkeAbilities, IkeVersion};
 use engine::agent::sheet::{ADDRESS_MAX, HOSTS_MAX};
 use engine::agent::writers::Kind;
 use wire::agent::{PORT, is_text};
@@ -23,8 +24,11 @@ use peers::{KnownHost, KnownTarget, known_hosts, known_targets};
 pub use peers::{HostPeer, identity_of, identity_text};
 pub use pool::PoolRange;
 
-/// Algorithms if the file names none: what every back-end of today has.
-const PROPOSALS: [&str; 6] = [
+/// Algorithms if the file names none: what every back-end of today has, and before it what Caravan
+/// and strongSwan 6 have against quantum computers. IKEv1 has the last two of IKE.
+const PROPOSALS: [&str; 8] = [
+    "ike-aes256gcm16-prfsha384-curve25519-ke1_mlkem768",
+    "ike-aes256gcm16-prfsha384-curve25519",
     "ike-aes256-sha256-modp2048",
     "ike-aes128-sha256-modp2048",
     "aes256gcm16-modp2048",
@@ -109,6 +113,8 @@ pub struct TargetConfig {
     pub private_key_file: PathBuf,
     /// Folder of the authority that makes certificates of minutes.
     pub authority: PathBuf,
+    /// Versions of IKE that are allowed, and PPKs with the second one.
+    pub ike: IkeAbilities,
     /// Algorithms, the best first.
     pub proposals: Vec<String>,
     /// Inner addresses that are lent to Clients.
@@ -175,6 +181,11 @@ impl AgentConfig {
         if is_legacy {
             let weaknesses = engine::agent::legacy::WEAKNESSES;
             all.extend(weaknesses.map(|it| format!("legacy: {it}")));
+        }
+        if let Self::Target(it) = self
+            && it.ike.has(IkeVersion::V1)
+        {
+            all.push("version: IKEv1 is deprecated, RFC 9395".to_owned());
         }
         match self {
             Self::Client(_) => {}
@@ -299,6 +310,7 @@ struct TargetTable {
     certificate_file: PathBuf,
     private_key_file: PathBuf,
     authority: PathBuf,
+    version: u8,
     proposals: Vec<String>,
     pool: Option<PoolRange>,
     hosts: BTreeMap<String, KnownHost>,
@@ -373,6 +385,7 @@ impl ReadTable for TargetTable {
                 "authority",
                 "the folder that `caravan pki ca` has made: authority = \"pki\"",
             )?,
+            version: keys.or("version", 2)?,
             proposals: keys.or("proposals", proposals)?,
             pool: keys.given("pool")?,
             hosts: keys.given("hosts")?,
@@ -446,8 +459,16 @@ impl TargetTable {
             let text = format!("1 to {PROPOSALS_MAX} proposals");
             return Err(at(item, &["proposals"], text));
         }
-        if let Err(fault) = Proposals::read(&self.proposals, self.legacy) {
-            return Err(at(item, &["proposals"], fault.to_string()));
+        let ike = versions(self.version);
+        let Some(ike) = ike else {
+            let text = "2, or 1, which is deprecated (RFC 9395); 0 takes 1 from a Client that has \
+                        nothing better";
+            return Err(at(item, &["version"], text));
+        };
+        for version in IkeVersion::ALL.into_iter().filter(|it| ike.has(*it)) {
+            if let Err(fault) = Proposals::read(&self.proposals, version, self.legacy) {
+                return Err(at(item, &["proposals"], fault.to_string()));
+            }
         }
         if let Err(fault) = Name::parse(&self.identity) {
             return Err(at(item, &["identity"], fault.to_string()));
@@ -455,6 +476,13 @@ impl TargetTable {
         let hosts = known_hosts(self.hosts, (item, self.legacy), folder)?;
         let back_end = self.back_end.check(item, folder)?;
         back_end.check_of_target(item)?;
+        if let Some(kind) = back_end
+            .writer
+            .filter(|it| it.ike().common(ike).best().is_none())
+        {
+            let text = format!("{} has IKEv1 alone: add version = 1", kind.name());
+            return Err(at(item, &["version"], text));
+        }
         Ok(TargetConfig {
             keys_file: folder.join(self.keys_file),
             listen: self.listen,
@@ -465,12 +493,24 @@ impl TargetTable {
             certificate_file: folder.join(self.certificate_file),
             private_key_file: folder.join(self.private_key_file),
             authority: folder.join(self.authority),
+            ike,
             proposals: self.proposals,
             pool: self.pool,
             hosts,
             is_legacy: self.legacy,
             back_end,
         })
+    }
+}
+
+/// The versions that a number of the file means, as it does in a gateway's file.
+fn versions(number: u8) -> Option<IkeAbilities> {
+    let one = |version| core::iter::once(version).collect::<IkeAbilities>();
+    match number {
+        0 => Some(IkeAbilities::ALL),
+        1 => Some(one(IkeVersion::V1)),
+        2 => Some(one(IkeVersion::V2).with_ppk(true)),
+        _ => None,
     }
 }
 

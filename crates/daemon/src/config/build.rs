@@ -18,7 +18,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use engine::config::{
-    Child, ChildLayer, Config, Connection, Encapsulation, InnerFamilies, Pool, Severity, Unique,
+    Child, ChildLayer, Childless, Config, Connection, Encapsulation, InnerFamilies, Pool, Severity,
+    Unique,
 };
 use engine::sa::{Mode, Protocol};
 use engine::selector::TrafficSelector;
@@ -255,6 +256,7 @@ impl Builder<'_> {
             fragments: table.fragmentation,
             is_eap_only: table.is_eap_only(),
             mobike: table.mobike,
+            childless: childless(table.childless),
             dpd_delay: (!dpd_delay.is_zero()).then_some(dpd_delay),
             dpd_timeout: table.dpd_timeout.0,
             keepalive: table.keepalive.0,
@@ -489,6 +491,15 @@ fn start_of(is_station: bool, start: file::Start) -> engine::config::Start {
         (false, _) => engine::config::Start::Responder,
         (true, file::Start::AtOnce) => engine::config::Start::AtOnce,
         (true, file::Start::OnTraffic) => engine::config::Start::OnTraffic,
+    }
+}
+
+fn childless(childless: file::Childless) -> Childless {
+    match childless {
+        file::Childless::Allow => Childless::Allow,
+        file::Childless::Prefer => Childless::Prefer,
+        file::Childless::Force => Childless::Force,
+        file::Childless::Never => Childless::Never,
     }
 }
 

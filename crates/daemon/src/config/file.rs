@@ -221,6 +221,9 @@ pub struct ConnectionTable {
     pub ppk_file: Option<PathBuf>,
     /// No tunnel without that key. false: a peer that does not have it is served without it.
     pub ppk_required: bool,
+    /// With a peer that can (RFC 9867), that key protects the first IKE SA and the identities too.
+    /// Without an additional key exchange it takes one more round trip.
+    pub ppk_intermediate: bool,
     /// Ask for inner addresses: "0.0.0.0", "::", or one of each.
     pub vips: Vec<IpAddr>,
     /// Pools for the inner addresses of peers: one of IPv4, one of IPv6, or both.
@@ -234,6 +237,10 @@ pub struct ConnectionTable {
     /// IKEv2: keep the tunnel when an address of either end changes (RFC 4555), if the peer does.
     /// Without it a client that moves sets up a new one, with the same inner address.
     pub mobike: bool,
+    /// IKEv2: whether a tunnel begins without a child, which then has a key exchange of its own (RFC
+    /// 6023). "allow": a client may begin so. "prefer": we begin so if the gateway takes it. "force":
+    /// both ends begin so, or there is no tunnel. "never": we do not begin so, and announce nothing.
+    pub childless: Childless,
     /// Probe a peer that has been silent for this long; "0": never. Default: "20s" at a client,
     /// "60s" at a gateway. A client that sends but hears nothing probes after 5 s.
     pub dpd_delay: Option<Span>,
@@ -290,11 +297,13 @@ impl ReadTable for ConnectionTable {
             ppk_id: keys.given("ppk_id")?,
             ppk_file: keys.given("ppk_file")?,
             ppk_required: keys.or("ppk_required", true)?,
+            ppk_intermediate: keys.or("ppk_intermediate", true)?,
             vips: keys.given("vips")?,
             pools: keys.given("pools")?,
             encap: keys.given("encap")?,
             fragmentation: keys.or("fragmentation", true)?,
             mobike: keys.or("mobike", true)?,
+            childless: keys.given("childless")?,
             dpd_delay: keys.given("dpd_delay")?,
             // Five probes, two seconds apart.
             dpd_timeout: keys.or("dpd_timeout", Span::seconds(10))?,
@@ -341,15 +350,17 @@ impl ConnectionTable {
 pub struct ChildTable {
     /// "tunnel": between networks or inner addresses. "transport": between the two ends alone.
     pub mode: Mode,
-    /// Traffic selectors of our side. Default: our inner address.
+    /// Traffic selectors of our side, such as "10.10.0.0/24", "10.10.0.1-10.10.0.9[udp]" or
+    /// "10.10.0.7[tcp/1000-2000]"; IKEv1 has no ranges of ports. Default: our inner address.
     pub local_ts: Vec<String>,
     /// Traffic selectors of the peer's side. Default: its inner address.
     pub remote_ts: Vec<String>,
     /// ESP proposals, such as "aes128gcm16-modp2048". "none" alone: no IPsec, traffic unencrypted.
     /// Default, without `ah_proposals`: "aes128gcm16" and "aes128-sha256", both first with
-    /// "-curve25519", then with "-modp2048", then without PFS. A group means PFS. A client offers
-    /// one group at a time. Curve25519 is last if phase 1 uses another group and a MODP group is
-    /// here too. A gateway of IKEv2 also accepts "aes256gcm16" and "aes256-sha256".
+    /// "-curve25519", then with "-modp2048", then without PFS. A group means PFS. IKEv2 takes every
+    /// key exchange of an IKE SA, such as "aes256gcm16-curve25519-ke1_mlkem768". A client of IKEv1
+    /// offers one group at a time. Curve25519 is last if phase 1 uses another group and a MODP
+    /// group is here too. A gateway of IKEv2 also accepts "aes256gcm16" and "aes256-sha256".
     pub esp_proposals: Vec<String>,
     /// AH proposals, such as "sha256-modp2048".
     pub ah_proposals: Vec<String>,
@@ -464,6 +475,32 @@ pub enum Unique {
 impl Read for Unique {
     fn read(item: &Item) -> Result<Self, Fault> {
         item.choice("value", &[("replace", Self::Replace), ("keep", Self::Keep)])
+    }
+}
+
+/// `childless`
+#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
+pub enum Childless {
+    /// A client may begin so.
+    #[default]
+    Allow,
+    /// We begin so if the gateway takes it.
+    Prefer,
+    /// Both ends must.
+    Force,
+    /// Not at all.
+    Never,
+}
+
+impl Read for Childless {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        let words = [
+            ("allow", Self::Allow),
+            ("prefer", Self::Prefer),
+            ("force", Self::Force),
+            ("never", Self::Never),
+        ];
+        item.choice("value", &words)
     }
 }
 

@@ -5,6 +5,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
+
 use super::{ControlError, REPLY_BYTES_MAX, Reply, Request, check_name, socket_path};
 
 /// How long a process may take to answer. `down` waits for the peer's last message.
@@ -64,6 +67,13 @@ pub fn nobody(runtime_dir: &Path) -> String {
 /// Whether a process answers at this socket.
 pub(super) fn is_live(path: &Path) -> bool {
     UnixStream::connect(path).is_ok()
+}
+
+/// The process that listens at this socket, as the kernel says.
+pub fn listener(path: &Path) -> Option<u32> {
+    let stream = UnixStream::connect(path).ok()?;
+    let peer = getsockopt(&stream, PeerCredentials).ok()?;
+    u32::try_from(peer.pid()).ok()
 }
 
 /// Removes the socket of a dead process.

@@ -187,9 +187,9 @@ fn pass(text: &mut String, passages: &[Passage], way: Way, devices: &str) {
             .into_iter()
             .map(|(word, selector)| range(word, selector))
             .collect();
-        let protocol = match (passage.from.protocol, passage.to.port) {
+        let protocol = match (passage.from.protocol, passage.to.ports) {
             (0, _) => String::new(),
-            (UDP, port) if port != 0 => format!("udp dport {port} "),
+            (UDP, ports) if !ports.is_any() => format!("udp dport {ports} "),
             (number, _) => format!("ip protocol {number} "),
         };
         let _ = writeln!(

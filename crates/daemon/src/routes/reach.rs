@@ -23,7 +23,7 @@ pub fn carries_questions(connection: &Connection, resolver: IpAddr) -> bool {
         (selector.first..=selector.last).contains(&resolver)
             && selector.first.is_ipv4() == resolver.is_ipv4()
             && [0, UDP].contains(&selector.protocol)
-            && [0, DOMAIN_PORT].contains(&selector.port)
+            && selector.ports.takes(Some(DOMAIN_PORT))
     };
     let to_gateway = || {
         let mut gateways = connection.remote_addrs.iter();

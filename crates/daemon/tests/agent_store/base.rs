@@ -7,6 +7,7 @@ use crypto::ed25519::{Signature, VerifyKey};
 use daemon::agent::store::{Database, Store, StoreRole};
 use engine::agent::host::{Half, Record};
 use engine::agent::identity::AgentName;
+use engine::agent::ppk::KeyPpk;
 use engine::agent::target::{Evidence, Spending};
 use engine::agent::{Digest, Handle, TunnelId};
 use engine::time::Calendar;
@@ -122,7 +123,12 @@ pub(crate) fn record(number: u8) -> Record {
         0 => Half::Public(VerifyKey([number; 32])),
         _ => Half::Shared([number; 32]),
     };
-    Record::new(half, format!("user {}", number % 3), NOT_AFTER)
+    let ppk = match half {
+        Half::Public(_) => Some(KeyPpk::of(&[number; 32])),
+        Half::Shared(_) => None,
+    };
+    let record = Record::new(half, format!("user {}", number % 3), NOT_AFTER);
+    Record { ppk, ..record }
 }
 
 /// What Target writes of a key and a request.

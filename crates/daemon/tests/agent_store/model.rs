@@ -54,6 +54,9 @@ impl Model {
             if record.apply(ask) == Answer::Finished {
                 swept.push(*handle);
             }
+            if record.not_after < before {
+                record.ppk = None;
+            }
             let is_old = self.taken_at.get(handle).is_some_and(|at| *at < forgotten);
             if let State::Used { answer, .. } = &mut record.state
                 && is_old

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use wire::agent::Network;
 
 use super::identity::Fingerprint;
+use super::ike::IkeVersion;
 use super::objectives::SecurityOption;
 use super::{Handle, TunnelId};
 use crate::time::Calendar;
@@ -82,6 +83,10 @@ pub enum Why {
     OptionNotAtClient,
     /// Target's back-end does not have the option.
     OptionNotAtTarget,
+    /// Client's and Target's back-ends have no version of IKE in common.
+    NoCommonVersion,
+    /// The request wants a PPK, and Host has none of this key, or has not told Target.
+    NoPpk,
     /// The other agent does not answer.
     NoAnswer,
     /// The user is no member.
@@ -151,6 +156,10 @@ pub struct Event {
     pub tunnel: Option<TunnelId>,
     /// With which option.
     pub option: Option<SecurityOption>,
+    /// By which version of IKE.
+    pub ike: Option<IkeVersion>,
+    /// Whether IKE has the PPK of the key, where the version is known.
+    pub has_ppk: bool,
     /// Until when.
     pub until: Option<Calendar>,
     /// Client's address inside.
@@ -179,6 +188,8 @@ impl Event {
             target: None,
             tunnel: None,
             option: None,
+            ike: None,
+            has_ppk: false,
             until: None,
             inner: None,
             peer: None,
@@ -205,6 +216,12 @@ impl fmt::Display for Event {
         put("target", self.target.as_ref().map(|it| it as _))?;
         put("tunnel", self.tunnel.as_ref().map(|it| it as _))?;
         put("option", self.option.as_ref().map(|it| it as _))?;
+        put(
+            "ike",
+            self.ike.map(IkeVersion::number).as_ref().map(|it| it as _),
+        )?;
+        let ppk = self.ike.map(|_| if self.has_ppk { "yes" } else { "no" });
+        put("ppk", ppk.as_ref().map(|it| it as _))?;
         put("until", self.until.as_ref().map(|it| it as _))?;
         put("inner", self.inner.as_ref().map(|it| it as _))?;
         put("peer", self.peer.as_ref().map(|it| it as _))?;
@@ -247,13 +264,15 @@ mod tests {
         event.key = Some(Handle([0xab; 16]));
         event.user = Some("al\"ice\nuntil=9".into());
         event.option = Some(SecurityOption::AhEsp);
+        event.ike = Some(IkeVersion::V2);
+        event.has_ppk = true;
         event.until = Some(Calendar(1_795_000_600));
         event.why = Some(Why::NeverCame);
         let line = event.to_string();
         assert_eq!(
             line,
             "at=2026-11-18T11:06:40Z role=host step=key-taken key=abababababababababababababababab \
-             user=\"al\\\"ice\\nuntil=9\" option=AH+ESP until=2026-11-18T11:16:40Z \
+             user=\"al\\\"ice\\nuntil=9\" option=AH+ESP ike=2 ppk=yes until=2026-11-18T11:16:40Z \
              why=never-came"
         );
     }

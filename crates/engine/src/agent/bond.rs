@@ -50,7 +50,7 @@ impl Bond {
         let shared = own.sealing.agree(peer.sealing).ok()?;
         let secret = extract(
             Hash::Sha256,
-            b"caravan tunnel-agent 2 bond",
+            b"caravan tunnel-agent 3 bond",
             shared.as_ref(),
         );
         let secret = HmacKey::new(Hash::Sha256, secret.as_ref());

@@ -15,8 +15,10 @@ use wire::agent::{Fate, Fresh, Kind, Message, Proof, Request, Sealed, Tunneling,
 
 use super::audit::{Event, Role, Step, Why};
 use super::envelope::{self, Use};
+use super::ike::{IkeAbilities, IkeVersion};
 use super::legacy::Pair;
 use super::objectives::{Objectives, Options, SecurityOption};
+use super::ppk::{KeyPpk, TunnelPpk};
 use super::retry::{self, Retry};
 use super::sheet;
 use super::target::SessionKey;
@@ -52,6 +54,10 @@ pub struct Config {
     pub objectives: Objectives,
     /// Options of our back-end.
     pub options: Options,
+    /// What it can do in IKE. It has a PPK only if the next field has one.
+    pub ike: IkeAbilities,
+    /// What the key gives for the tunnel's PPK.
+    pub ppk: Option<KeyPpk>,
     /// How long it shall live.
     pub lifetime: Duration,
     /// SubjectPublicKeyInfo of the tunnel's key, made for this request alone.
@@ -104,6 +110,10 @@ pub struct Tunnel {
     pub option: SecurityOption,
     /// All else. Its certificates are to be trusted for this tunnel alone.
     pub tunneling: Tunneling,
+    /// The version of IKE.
+    pub ike: IkeVersion,
+    /// Its PPK: without it there is no tunnel.
+    pub ppk: Option<TunnelPpk>,
     /// The pre-shared key of the paper's own form.
     pub session_key: Option<SessionKey>,
     /// How long it lives from now on.
@@ -129,6 +139,8 @@ pub struct Client {
     stage: Stage,
     /// The tunnel that Host has granted, and until when.
     granted: Option<(TunnelId, Calendar)>,
+    /// The version of IKE that Target has chosen, and whether it has the PPK.
+    chosen: Option<(IkeVersion, bool)>,
     /// Whether Host has told us the time.
     has_time: bool,
     /// What has become of the key, as far as Host has said.
@@ -178,6 +190,7 @@ impl Client {
             random,
             stage: Stage::New,
             granted: None,
+            chosen: None,
             has_time: false,
             fate: Fate::NotSpent,
             drops: BTreeMap::new(),
@@ -212,6 +225,7 @@ impl Client {
             user_id: self.config.user.clone(),
             objectives: self.config.objectives.number(),
             options: self.config.options.number(),
+            ike: self.ike().number(),
             // Of no time after the keys: nobody shall have a request that holds for ever.
             time: self.clock.seconds(now).min(self.not_after()),
             lifetime: u32::try_from(lifetime).unwrap_or(u32::MAX),
@@ -230,6 +244,13 @@ impl Client {
         };
         self.stage = Stage::Signing(Box::new(draft), now + SIGN_MAX);
         self.outputs.push_back(Output::Sign(octets));
+    }
+
+    /// What our end can do in IKE for this key.
+    fn ike(&self) -> IkeAbilities {
+        let can_ppk = self.config.ike.has_ppk() && self.config.ike.has(IkeVersion::V2);
+        let has_ppk = can_ppk && self.config.ppk.is_some();
+        self.config.ike.with_ppk(has_ppk)
     }
 
     /// The last time of the sheet's keys.
@@ -458,6 +479,9 @@ impl Client {
         event.target = Some(self.config.head.target);
         event.option = Some(self.config.objectives.option());
         event.why = why;
+        if let Some((version, has_ppk)) = self.chosen {
+            (event.ike, event.has_ppk) = (Some(version), has_ppk);
+        }
         if let Some((id, until)) = self.granted {
             event.tunnel = Some(id);
             event.until = Some(until);

@@ -3,8 +3,7 @@
 //!
 //! Names and proposals come from the other end. They are parsed here, and what is in a description
 //! has only letters, digits and a few signs; so no text of it can leave its place, whatever quotes
-//! an implementation knows. Left out: IKE version 2, which not every
-//! implementation has.
+//! an implementation knows.
 
 use core::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,19 +11,26 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::agent::{Network, Tunneling};
 use zeroize::{ZeroizeOnDrop, Zeroizing};
 
+use super::TunnelId;
 use super::client::Tunnel;
+use super::ike::IkeVersion;
 use super::objectives::{Protocol, SecurityOption};
+use super::ppk::{TunnelPpk, hex};
 use super::target::{Build, Credential as Asked, SessionKey};
-use super::{TunnelId, write_hex};
-use crate::suite::{EspSuite, IkeSuite, Standing, SuiteFault};
+use crate::suite::{EspSuite, IkeSuite, Ikev2Suite, Standing, SuiteFault};
 use crate::time::Duration;
 
 /// Octets of a name.
 pub const NAME_MAX: usize = 128;
-/// In front of a proposal of phase 1. AH's have `ah-`, those of ESP have nothing.
+/// In front of a proposal of IKE. AH's have `ah-`, those of ESP have nothing.
 const IKE_PREFIX: &str = "ike-";
 /// What an end offers whose configuration names none of a kind: every implementation has them.
 const USUAL_IKE: &str = "aes128-sha256-modp2048";
+const USUAL_IKEV2: [&str; 3] = [
+    "aes256gcm16-prfsha384-curve25519-ke1_mlkem768",
+    "aes256gcm16-prfsha384-curve25519",
+    "aes128-sha256-modp2048",
+];
 const USUAL_ESP: [&str; 2] = ["aes128gcm16-modp2048", "aes128-sha256-modp2048"];
 const USUAL_AH: &str = "ah-sha256-modp2048";
 
@@ -43,6 +49,10 @@ pub struct Description {
     pub remote: End,
     /// How both ends prove who they are.
     pub credential: Credential,
+    /// The version of IKE.
+    pub ike: IkeVersion,
+    /// The key that IKE mixes into its keys (RFC 8784). Without it there is no tunnel.
+    pub ppk: Option<Ppk>,
     /// Algorithms.
     pub proposals: Proposals,
     /// What is behind Target.
@@ -62,6 +72,15 @@ pub enum Side {
     Client,
     /// Responds.
     Target,
+}
+
+/// A post-quantum pre-shared key.
+#[derive(Clone)]
+pub struct Ppk {
+    /// Its name, which both ends send.
+    pub id: Name,
+    /// The key.
+    pub key: TunnelPpk,
 }
 
 /// An end.
@@ -112,8 +131,10 @@ pub struct Key(pub Vec<u8>);
 /// Algorithms, the best first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proposals {
-    /// Of phase 1.
+    /// Of phase 1 of IKEv1. Empty with IKEv2.
     pub ike: Vec<IkeSuite>,
+    /// Of the IKE SA of IKEv2. Empty with IKEv1.
+    pub ikev2: Vec<Ikev2Suite>,
     /// Of ESP.
     pub esp: Vec<EspSuite>,
     /// Of AH.
@@ -209,7 +230,12 @@ impl Description {
             local,
             remote,
             credential,
-            proposals: Proposals::read(&own.proposals, own.legacy)?,
+            ike: build.ike,
+            ppk: build
+                .ppk
+                .clone()
+                .map(|key| Ppk::of_tunnel(build.tunnel, key)),
+            proposals: Proposals::read(&own.proposals, build.ike, own.legacy)?,
             networks: build.networks.clone(),
             inner: inner.map_or(Inner::Outer, Inner::Lent),
             lifetime: whole_seconds(build.lifetime),
@@ -258,7 +284,9 @@ impl Description {
             local,
             remote,
             credential,
-            proposals: Proposals::read(&tunnel.tunneling.proposals, legacy)?,
+            ike: tunnel.ike,
+            ppk: tunnel.ppk.clone().map(|key| Ppk::of_tunnel(tunnel.id, key)),
+            proposals: Proposals::read(&tunnel.tunneling.proposals, tunnel.ike, legacy)?,
             networks: tunnel.tunneling.networks.clone(),
             inner: Inner::Asked,
             lifetime: whole_seconds(tunnel.lifetime),
@@ -301,6 +329,14 @@ impl Description {
             true => Ipv6Addr::UNSPECIFIED.into(),
             false => Ipv4Addr::UNSPECIFIED.into(),
         }
+    }
+}
+
+impl Ppk {
+    /// The PPK of a tunnel. Its name is the tunnel's: both ends know it, and no other has it.
+    pub fn of_tunnel(tunnel: TunnelId, key: TunnelPpk) -> Self {
+        let id = Name(name_of(tunnel));
+        Self { id, key }
     }
 }
 
@@ -371,10 +407,12 @@ impl fmt::Display for Name {
 
 impl Proposals {
     /// Reads the proposals of Tunneling Info: `ike-aes128-sha256-modp2048`, `ah-sha256-modp2048`,
-    /// and those of ESP without a prefix. A kind that is not named gets its usual ones.
-    pub fn read(words: &[String], legacy: bool) -> Result<Self, DescriptionFault> {
+    /// and those of ESP without a prefix. A kind that is not named gets its usual ones. Suites that
+    /// only the other version of IKE has are passed over.
+    pub fn read(words: &[String], ike: IkeVersion, legacy: bool) -> Result<Self, DescriptionFault> {
         let mut all = Self {
             ike: Vec::new(),
+            ikev2: Vec::new(),
             esp: Vec::new(),
             ah: Vec::new(),
         };
@@ -385,9 +423,18 @@ impl Proposals {
                 Standing::Legacy => Err(DescriptionFault::Weak(word.clone())),
             };
             if let Some(rest) = word.strip_prefix(IKE_PREFIX) {
-                let suite: IkeSuite = rest.parse()?;
-                weak(suite.standing())?;
-                all.ike.push(suite);
+                match (ike, rest.parse::<IkeSuite>(), rest.parse::<Ikev2Suite>()) {
+                    (IkeVersion::V1, Ok(suite), _) => {
+                        weak(suite.standing())?;
+                        all.ike.push(suite);
+                    }
+                    (IkeVersion::V2, _, Ok(suite)) => {
+                        weak(suite.standing())?;
+                        all.ikev2.push(suite);
+                    }
+                    (_, Err(_), Err(fault)) => return Err(fault.into()),
+                    _ => {}
+                }
                 continue;
             }
             let suite: EspSuite = word.parse()?;
@@ -397,8 +444,14 @@ impl Proposals {
                 crate::sa::Protocol::Ah => all.ah.push(suite),
             }
         }
-        if all.ike.is_empty() {
-            all.ike.push(USUAL_IKE.parse()?);
+        match ike {
+            IkeVersion::V1 if all.ike.is_empty() => all.ike.push(USUAL_IKE.parse()?),
+            IkeVersion::V2 if all.ikev2.is_empty() => {
+                for word in USUAL_IKEV2 {
+                    all.ikev2.push(word.parse()?);
+                }
+            }
+            _ => {}
         }
         if all.esp.is_empty() {
             for word in USUAL_ESP {
@@ -412,17 +465,21 @@ impl Proposals {
     }
 }
 
+/// The words of proposals that a version of IKE has: Client is told no others.
+pub(super) fn words_of(words: &[String], ike: IkeVersion) -> Vec<String> {
+    let is_of = |word: &&String| match (ike, word.strip_prefix(IKE_PREFIX)) {
+        (_, None) => true,
+        (IkeVersion::V1, Some(rest)) => rest.parse::<IkeSuite>().is_ok(),
+        (IkeVersion::V2, Some(rest)) => rest.parse::<Ikev2Suite>().is_ok(),
+    };
+    words.iter().filter(is_of).cloned().collect()
+}
+
 impl SessionKey {
     /// The pre-shared key as every implementation gets it: 64 hexadecimal digits, as text. Both
     /// ends take the same octets for the key, whatever they know of hexadecimal.
     pub fn text(&self) -> Zeroizing<String> {
-        struct Hex<'a>(&'a [u8]);
-        impl fmt::Display for Hex<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write_hex(self.0, f)
-            }
-        }
-        Zeroizing::new(Hex(&self.0).to_string())
+        hex(&self.0)
     }
 }
 
@@ -460,10 +517,11 @@ mod tests {
 
     #[test]
     fn proposals_are_read_by_their_prefix_and_weak_ones_need_a_word() {
-        let read = |words: &[&str], legacy| {
+        let of = |words: &[&str], ike, legacy| {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            Proposals::read(&words, legacy)
+            Proposals::read(&words, ike, legacy)
         };
+        let read = |words: &[&str], legacy| of(words, IkeVersion::V1, legacy);
         let usual = read(&[], false).unwrap();
         assert_eq!(
             (usual.ike.len(), usual.esp.len(), usual.ah.len()),
@@ -484,6 +542,19 @@ mod tests {
             let read = read(&[bad], true);
             assert!(matches!(read, Err(DescriptionFault::Proposal(_))), "{bad}");
         }
+        let today = |words: &[&str]| of(words, IkeVersion::V2, false).unwrap();
+        assert!(today(&[]).ikev2[0].is_post_quantum() && today(&[]).ike.is_empty());
+        let both = [
+            "ike-aes256gcm16-prfsha384-curve25519-ke1_mlkem768",
+            "ike-aes128-sha256-modp2048",
+        ];
+        assert_eq!(today(&both).ikev2.len(), 2);
+        assert_eq!(read(&both, false).unwrap().ike.len(), 1);
+        let words = both.map(str::to_owned);
+        assert_eq!(words_of(&words, IkeVersion::V1), words[1..]);
+        assert_eq!(words_of(&words, IkeVersion::V2), words);
+        let weak = of(&["ike-aes128-md5-modp2048"], IkeVersion::V2, false);
+        assert!(matches!(weak, Err(DescriptionFault::Weak(_))));
     }
 
     #[test]

@@ -41,13 +41,13 @@ impl Use {
     /// Each differs from every other, and none begins another.
     const fn context(self) -> &'static [u8] {
         match self {
-            Self::Message(Kind::Request) => b"caravan tunnel-agent 2 request\0",
-            Self::Message(Kind::Referral) => b"caravan tunnel-agent 2 referral\0",
-            Self::Message(Kind::Authorization) => b"caravan tunnel-agent 2 authorization\0",
-            Self::Message(Kind::Response) => b"caravan tunnel-agent 2 response\0",
-            Self::Message(Kind::Inquiry) => b"caravan tunnel-agent 2 inquiry\0",
-            Self::Message(Kind::Offer) => b"caravan tunnel-agent 2 offer\0",
-            Self::Part => b"caravan tunnel-agent 2 part\0",
+            Self::Message(Kind::Request) => b"caravan tunnel-agent 3 request\0",
+            Self::Message(Kind::Referral) => b"caravan tunnel-agent 3 referral\0",
+            Self::Message(Kind::Authorization) => b"caravan tunnel-agent 3 authorization\0",
+            Self::Message(Kind::Response) => b"caravan tunnel-agent 3 response\0",
+            Self::Message(Kind::Inquiry) => b"caravan tunnel-agent 3 inquiry\0",
+            Self::Message(Kind::Offer) => b"caravan tunnel-agent 3 offer\0",
+            Self::Part => b"caravan tunnel-agent 3 part\0",
         }
     }
 }

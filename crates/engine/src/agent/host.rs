@@ -519,6 +519,8 @@ fn verdict_of(why: Why) -> Verdict {
         Why::KeyExpired => Verdict::KeyExpired,
         Why::ClocksApart => Verdict::ClocksApart,
         Why::OptionNotAtClient | Why::OptionNotAtTarget => Verdict::OptionUnavailable,
+        Why::NoCommonVersion => Verdict::NoCommonVersion,
+        Why::NoPpk => Verdict::NoPpk,
         Why::NoAnswer => Verdict::TargetUnreachable,
         Why::StoreUnavailable | Why::LogUnavailable => Verdict::StoreUnavailable,
         Why::NoCertificate | Why::BackEndFailed => Verdict::NotBuilt,

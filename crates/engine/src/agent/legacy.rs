@@ -19,7 +19,7 @@ pub const WEAKNESSES: [&str; 9] = [
     "Host holds the private keys, so it can make requests in the name of its users",
     "Target checks no signature of the user, so a Host with this form comes in as every user of \
      its own whose keys Target has not enrolled, and nothing shows who it was",
-    "with a pre-shared key IKE runs in aggressive mode, which shows the user's name to whoever \
+    "with a pre-shared key IKEv1 runs in aggressive mode, which shows the user's name to whoever \
      listens",
     "whoever prints the sheet, or copies Host's database, can do the same",
     "the tag proves possession of the pair only: Host and Client can each have made it, so neither \

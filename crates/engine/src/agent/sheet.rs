@@ -16,6 +16,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::identity::{Fingerprint, Identity, digest};
 use super::legacy::Pair;
+use super::ppk::KeyPpk;
 use super::{Digest, Handle};
 use crate::time::Calendar;
 
@@ -90,6 +91,15 @@ impl Key {
             Secret::OneTime(secret) => Some(SigningKey::of(secret)),
             Secret::Shared(secret) => Some(SigningKey::of(Pair::of(secret).signing.secret())),
             Secret::OnToken => None,
+        }
+    }
+
+    /// What it gives for the PPK of its tunnel. None if the secret is on a token, or is not the
+    /// user's alone.
+    pub fn ppk(&self) -> Option<KeyPpk> {
+        match &self.secret {
+            Secret::OneTime(secret) => Some(KeyPpk::of(secret)),
+            Secret::OnToken | Secret::Shared(_) => None,
         }
     }
 

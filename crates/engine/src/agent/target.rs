@@ -17,7 +17,9 @@ use wire::agent::{Kind, LABEL_LEN, Message, Network, Request, Sealed, Verdict};
 use super::audit::{Event, Role, Step, Why};
 use super::bond::{Bond, Unproven};
 use super::identity::{AgentName, Identity, Keys};
+use super::ike::{IkeAbilities, IkeVersion};
 use super::objectives::{Objectives, Options, SecurityOption};
+use super::ppk::TunnelPpk;
 use super::{Clock, Digest, LIFETIME_MAX, TunnelId};
 use crate::time::{Calendar, Deadline, Duration, Instant};
 
@@ -67,6 +69,8 @@ pub struct Config {
     pub tunnels: usize,
     /// Options of our back-end.
     pub options: Options,
+    /// What it can do in IKE, as far as we allow it.
+    pub ike: IkeAbilities,
     /// Where Client finds us.
     pub addresses: Vec<IpAddr>,
     /// Algorithms, the best first.
@@ -128,8 +132,9 @@ pub struct Target {
     /// Of each Host with a sound key. The others are not heard.
     bonds: BTreeMap<AgentName, Bond>,
     asked: BTreeMap<u64, TunnelId>,
-    /// The last inquiry of each Host, while it is asked whether we can build.
-    inquired: BTreeMap<AgentName, Inquired>,
+    /// The last inquiry of each Host, while it is asked whether we can build. Hosts that share a
+    /// database have one name, and an address each.
+    inquired: BTreeMap<(AgentName, IpAddr), Inquired>,
     next_number: u64,
     drops: BTreeMap<Discard, u64>,
     outputs: VecDeque<Output>,
@@ -151,6 +156,8 @@ struct Tunnel {
     host: String,
     user: String,
     option: Option<SecurityOption>,
+    /// The version of IKE and whether it has a PPK, once that is known.
+    ike: Option<(IkeVersion, bool)>,
     /// What is needed until the answer is sent. None of a former agent's tunnel.
     referral: Option<Box<Referred>>,
     answer: Option<Answered>,
@@ -179,6 +186,7 @@ struct Referred {
     ends: Instant,
     client_chain: Vec<Vec<u8>>,
     session_key: Option<SessionKey>,
+    ppk: Option<TunnelPpk>,
 }
 
 /// The answer to Host.
@@ -263,6 +271,7 @@ impl Target {
             host,
             user,
             option: objectives.map(Objectives::option),
+            ike: None,
             referral: None,
             answer: None,
             networks: Vec::new(),
@@ -495,6 +504,9 @@ impl Target {
             event.user = Some(tunnel.user.clone());
             event.host = Some(tunnel.host.clone());
             event.option = tunnel.option;
+            if let Some((version, has_ppk)) = tunnel.ike {
+                (event.ike, event.has_ppk) = (Some(version), has_ppk);
+            }
             event.inner = tunnel.inner;
             event.peer = tunnel.peer;
             // Once it is known, and with the lines that say that there is a tunnel.
@@ -542,6 +554,8 @@ fn verdict_of(why: Why) -> Verdict {
         Why::Replayed => Verdict::KeyUsed,
         Why::ClocksApart => Verdict::ClocksApart,
         Why::OptionNotAtClient | Why::OptionNotAtTarget => Verdict::OptionUnavailable,
+        Why::NoCommonVersion => Verdict::NoCommonVersion,
+        Why::NoPpk => Verdict::NoPpk,
         Why::StoreUnavailable | Why::LogUnavailable => Verdict::StoreUnavailable,
         Why::NoCertificate | Why::BackEndFailed => Verdict::NotBuilt,
         Why::Busy => Verdict::Busy,

@@ -3,6 +3,7 @@
 mod adversaries;
 mod bad_input;
 mod gone;
+mod ppk;
 mod storm;
 mod ten_steps;
 mod world;

@@ -8,7 +8,7 @@
 //! Nothing that comes from the other end is put into a text as it is: names and suites are parsed
 //! ([`super::description`]), suites are written in the implementation's own words, and every text
 //! is quoted all the same. Left out: what a machine must have besides (a running charon, pluto or
-//! iked), and IKE version 2.
+//! iked), and IKEv2 of Windows and racoon2.
 
 mod caravan;
 mod freeswan;
@@ -29,12 +29,13 @@ mod xfrm;
 mod tests;
 
 use super::description::Description;
+use super::ike::{IkeAbilities, IkeVersion};
 use super::objectives::{Options, SecurityOption};
 
 pub use caravan::{Places, toml};
 pub use libreswan::leftovers;
 pub use quote::powershell_string;
-pub use strongswan::{Vici, vici};
+pub use strongswan::{Charon, Vici, ppk_name, vici};
 pub use texts::{Order, TextFile, Texts};
 
 /// An implementation of IPsec that texts are written for.
@@ -137,6 +138,20 @@ impl Kind {
         all.filter(|option| self.lacks(*option).is_none()).collect()
     }
 
+    /// What it can do in IKE, as its texts say it. Without IKE there is nothing to agree on.
+    pub fn ike(self) -> IkeAbilities {
+        match self {
+            Self::Caravan | Self::StrongSwan | Self::Libreswan => IkeAbilities::ALL,
+            Self::Xfrm | Self::Setkey => IkeVersion::ALL.into_iter().collect(),
+            Self::Racoon2
+            | Self::Windows
+            | Self::Ipseccmd
+            | Self::Ipsecpol
+            | Self::FreeSwan
+            | Self::Racoon => [IkeVersion::V1].into_iter().collect(),
+        }
+    }
+
     /// Why it cannot do an option.
     pub const fn lacks(self, option: SecurityOption) -> Option<&'static str> {
         match (self, option) {
@@ -166,6 +181,18 @@ pub enum WriteFault {
         option: SecurityOption,
         /// Why.
         why: &'static str,
+    },
+    /// Its texts have another version of IKE alone.
+    #[error(
+        "{} has no {version} here: Target's file needs version = {}",
+        kind.name(),
+        3 - version.number()
+    )]
+    Version {
+        /// The implementation.
+        kind: Kind,
+        /// The version.
+        version: IkeVersion,
     },
     /// None of the suites is the implementation's.
     #[error("{} knows none of these {what} suites: {offered}", kind.name())]
@@ -207,6 +234,15 @@ pub fn write_in(kind: Kind, description: &Description, folder: &str) -> Result<T
     if let Some(why) = kind.lacks(description.option) {
         let option = description.option;
         return Err(WriteFault::Option { kind, option, why });
+    }
+    let is_native = description.option == SecurityOption::Native;
+    if !is_native && !kind.ike().has(description.ike) {
+        let version = description.ike;
+        return Err(WriteFault::Version { kind, version });
+    }
+    if description.ppk.is_some() && !kind.ike().has_ppk() {
+        let what = "a tunnel without a post-quantum pre-shared key";
+        return Err(WriteFault::Needs { kind, what });
     }
     quote::path(kind, folder)?;
     match kind {

@@ -252,6 +252,7 @@ impl Connection {
                 found.legacy(format!("proposal {suite} of child {name} ({reasons})"));
             }
         }
+        self.check_version(child, found);
         let is_ah = |suite: &super::EspSuite| suite.protocol == Protocol::Ah;
         if self.encapsulation == Encapsulation::Always && child.proposals.iter().any(is_ah) {
             found.error(format!(
@@ -277,6 +278,33 @@ impl Connection {
             found.error(format!(
                 "child {name} in transport mode needs a pool: behind one NAT two clients may \
                  have the same address (RFC 3948 §5.2)"
+            ));
+        }
+    }
+
+    /// What the version of IKE cannot negotiate.
+    fn check_version(&self, child: &Child, found: &mut Findings) {
+        let name = &child.name;
+        for suite in &child.proposals {
+            match self.version {
+                Version::V1 if !suite.is_for_ikev1() => found.error(format!(
+                    "proposal {suite} of child {name} has a key exchange that IKEv1 does not \
+                     have: take one of a MODP group or curve25519, or remove version = 1"
+                )),
+                Version::V2 if !suite.is_for_ikev2() => found.error(format!(
+                    "proposal {suite} of child {name} has a group below 2048 bits, which is \
+                     IKEv1's: add version = 1, or name another one such as curve25519"
+                )),
+                _ => {}
+            }
+        }
+        let mut selectors = child.local.iter().chain(&child.remote);
+        let is_range = |it: &&TrafficSelector| it.ports.to_ikev1().is_none();
+        let range = selectors.find(is_range).filter(|_| self.version.has_v1());
+        if let Some(range) = range {
+            found.error(format!(
+                "child {name} has the range of ports {range}, which IKEv1 cannot name: remove \
+                 version, or write one port or none"
             ));
         }
     }

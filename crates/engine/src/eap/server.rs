@@ -19,6 +19,7 @@ use super::tls::{Tls, Turn};
 use super::{Budget, Users};
 use crate::identity::Identity;
 use crate::sa::Secret;
+use crate::work::Work;
 
 /// What we call ourselves in a challenge. No method uses it.
 const NAME: &[u8] = b"caravan";
@@ -62,6 +63,7 @@ pub struct Server {
     id: u8,
     stage: Stage,
     budget: Budget,
+    work: Work,
 }
 
 enum Stage {
@@ -119,6 +121,7 @@ impl Server {
             id: id[0],
             stage: Stage::Identity,
             budget: Budget::new(),
+            work: Work::default(),
         };
         let asked = server.request(EapKind::Identity, &[]);
         Ok((server, asked))
@@ -154,6 +157,11 @@ impl Server {
             (Stage::Refused(why), _) => self.refuse(&why),
             _ => self.refuse("the peer answers a request of EAP by another type"),
         }
+    }
+
+    /// What was computed since the last call, as far as it is counted: that of TLS.
+    pub fn take_work(&mut self) -> Work {
+        core::mem::take(&mut self.work)
     }
 
     /// The user whose password a packet is to prove. Names of nobody are told apart too.
@@ -192,7 +200,9 @@ impl Server {
     }
 
     fn on_tls(&mut self, mut tls: Box<Tls>, data: &[u8]) -> Asked {
-        match tls.serve(data) {
+        let turn = tls.serve(data);
+        self.work.merge(&tls.take_work());
+        match turn {
             Turn::Say(data) => {
                 self.id = self.id.wrapping_add(1);
                 let asked = self.request(EapKind::Tls, &data);

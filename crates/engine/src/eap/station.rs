@@ -16,6 +16,7 @@ use super::mschapv2::{authenticator, complaint, without_domain};
 use super::tls::{Tls, Turn};
 use crate::identity::IdentityPattern;
 use crate::sa::Secret;
+use crate::work::Work;
 
 /// What a station proves itself with: no `Debug`, wiped on drop.
 pub struct Login {
@@ -60,6 +61,7 @@ pub struct Station {
     trusted: (Arc<TrustStore>, i64),
     stage: Stage,
     budget: Budget,
+    work: Work,
 }
 
 enum Stage {
@@ -98,7 +100,13 @@ impl Station {
             trusted: (trusted, now),
             stage: Stage::Begun,
             budget: Budget::new(),
+            work: Work::default(),
         }
+    }
+
+    /// What was computed since the last call, as far as it is counted: that of TLS.
+    pub fn take_work(&mut self) -> Work {
+        core::mem::take(&mut self.work)
     }
 
     /// Handles a packet.
@@ -148,7 +156,9 @@ impl Station {
         let Stage::Tls(tls) = &mut self.stage else {
             return Err("the gateway breaks the order of EAP".into());
         };
-        match tls.answer(data) {
+        let turn = tls.answer(data);
+        self.work.merge(&tls.take_work());
+        match turn {
             Turn::Say(data) => Ok(data),
             Turn::Done => Err("the gateway breaks the order of EAP-TLS".into()),
             Turn::Failed(why) => Err(why),

@@ -11,15 +11,22 @@
 //! empty -->                                         <-- EAP success
 //! ```
 
+use crypto::cert::Certificate;
+use crypto::dh::Group;
 use crypto::rand::{Seed, Stream};
+use crypto::sign::KeyKind;
 use crypto::tls::handshake::{Broken, End, Handshake};
 use wire::eap::tls::{Fragment, MAX_MESSAGE_LEN};
 
+use crate::ike::auth::{count_sign, count_verify};
 use crate::sa::Secret;
+use crate::work::{Task, Work};
 
 /// Octets of TLS in one packet. RFC 5216 §2.1.5 leaves it to each end; IKE's own fragments carry
 /// what is longer than a path.
 const FRAGMENT_LEN: usize = 1_000;
+/// The ephemeral keys of a handshake with ourselves.
+const EPHEMERAL: Group = Group::Curve25519;
 /// What a server of TLS 1.3 says under the keys when it is content (RFC 9190 §2.1.1).
 const CONTENT: [u8; 1] = [0];
 /// The method's number is the context of the exporter (RFC 9190 §2.3).
@@ -38,6 +45,12 @@ pub(super) struct Tls {
     is_content: bool,
     /// The handshake has failed; the alert is on the way.
     broken: Option<String>,
+    /// The kind of our key.
+    own: KeyKind,
+    /// What TLS has computed that costs most: the ephemeral key, our signature, the peer's.
+    work: Work,
+    has_agreed: bool,
+    has_checked: bool,
 }
 
 /// What a fragment of the peer leads to.
@@ -60,15 +73,20 @@ fn own(random: &mut Stream) -> Stream {
 impl Tls {
     pub(super) fn client(end: &End, now: i64, random: &mut Stream) -> Result<Self, String> {
         let handshake = Handshake::client(end, now, own(random));
-        handshake.map(Self::new).map_err(|fault| fault.to_string())
+        let mut tls = Self::new(handshake.map_err(|fault| fault.to_string())?, end);
+        tls.work.count(Task::KeyPair(EPHEMERAL), 0);
+        Ok(tls)
     }
 
     pub(super) fn server(end: &End, now: i64, random: &mut Stream) -> Result<Self, String> {
         let handshake = Handshake::server(end, now, own(random));
-        handshake.map(Self::new).map_err(|fault| fault.to_string())
+        Ok(Self::new(
+            handshake.map_err(|fault| fault.to_string())?,
+            end,
+        ))
     }
 
-    fn new(handshake: Handshake) -> Self {
+    fn new(handshake: Handshake, end: &End) -> Self {
         Self {
             handshake,
             incoming: Vec::new(),
@@ -78,6 +96,37 @@ impl Tls {
             has_begun: false,
             is_content: false,
             broken: None,
+            own: end.key.kind(),
+            work: Work::default(),
+            has_agreed: false,
+            has_checked: false,
+        }
+    }
+
+    /// What was computed since the last call.
+    pub(super) fn take_work(&mut self) -> Work {
+        core::mem::take(&mut self.work)
+    }
+
+    /// Counts what the message that was just taken has led to. The ephemeral keys are of the group
+    /// that rustls prefers.
+    fn count(&mut self, is_server: bool) {
+        if !self.has_agreed {
+            self.has_agreed = true;
+            if is_server {
+                self.work.count(Task::KeyPair(EPHEMERAL), 0);
+            }
+            self.work.count(Task::Agree(EPHEMERAL), 0);
+            count_sign(self.own, &mut self.work);
+        }
+        if !self.has_checked
+            && let Some(peer) = self.peer().first()
+        {
+            self.has_checked = true;
+            let leaf = Certificate::from_der(peer);
+            if let Ok(key) = leaf.and_then(|it| it.signature_key()) {
+                count_verify(key.kind(), &mut self.work);
+            }
         }
     }
 
@@ -108,6 +157,7 @@ impl Tls {
         }
         let was_done = self.handshake.is_done();
         let mut ours = self.take(&whole);
+        self.count(true);
         if was_done && self.broken.is_none() {
             return Turn::Failed("the peer goes on after the end of TLS".into());
         }
@@ -138,6 +188,7 @@ impl Tls {
             Err(why) => return Turn::Failed(why),
         };
         let ours = self.take(&whole);
+        self.count(false);
         if self.handshake.is_done() && self.broken.is_none() {
             let heard = self.handshake.heard(CONTENT.len() + 1);
             self.is_content |= heard == CONTENT;

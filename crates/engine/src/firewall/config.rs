@@ -8,7 +8,7 @@ use wire::skip::Nsid;
 
 use super::access::{AccessList, Entry, EntryId, ListFault, Origin};
 use crate::sa::Reserved;
-use crate::selector::TrafficSelector;
+use crate::selector::{Ports, TrafficSelector};
 use crate::skip::Association;
 use crate::skip::udp::PORT;
 use crate::time::Duration;
@@ -260,7 +260,7 @@ impl Origin {
 fn both_ways(all: &mut Vec<Passage>, protocol: u8, peer: TrafficSelector, own: TrafficSelector) {
     let (peer, mut own) = (of(protocol, peer), of(protocol, own));
     if protocol == protocol::UDP {
-        own.port = PORT;
+        own.ports = Ports::of_ikev1(PORT);
     }
     for (way, from, to) in [(Way::In, peer, own), (Way::Out, own, peer)] {
         all.push(Passage { way, from, to });

@@ -1,11 +1,9 @@
 //! A child SA as negotiated under an IKE SA: the request, the offer, and the resulting keys.
 
-use crypto::dh::Group;
-
 use crate::config::Child;
 use crate::sa::{ChildId, Mode, OriginalAddresses, Secret};
 use crate::selector::TrafficSelector;
-use crate::suite::EspSuite;
+use crate::suite::{EspSuite, Pfs};
 
 /// A request for a child, at the initiator.
 pub struct ChildRequest<'a> {
@@ -27,9 +25,9 @@ pub struct ChildRequest<'a> {
 #[derive(Clone, Copy, Default)]
 pub struct Groups<'a> {
     /// The group of the pair that is being renewed.
-    pub agreed: Option<Option<Group>>,
+    pub agreed: Option<Option<Pfs>>,
     /// The peer has refused all suites with these groups.
-    pub refused: &'a [Option<Group>],
+    pub refused: &'a [Option<Pfs>],
 }
 
 /// The peer's authenticated request, before the responder decides.

@@ -52,6 +52,9 @@ pub enum Fact {
     /// busy, and the child can be tried again after this time. The child, and our SPI in the
     /// exchange.
     ChildPostponed(ChildId, u32, Option<Duration>),
+    /// IKEv2: the first child was not asked for with the authentication (RFC 6023): it comes in an
+    /// exchange of its own. The child, and our SPI, which is free.
+    Childless(ChildId, u32),
     /// IKEv2: a server of RADIUS must say what the peer's packet of EAP is worth.
     AsksServer(Box<Question>),
     /// IKEv2: the session ends.
@@ -121,5 +124,5 @@ pub enum Remedy {
     /// Nothing: the child has failed.
     Nothing,
     /// PFS groups other than this one can be offered; `None`: no PFS.
-    OtherGroups(Option<crypto::dh::Group>),
+    OtherGroups(Option<crate::suite::Pfs>),
 }

@@ -6,7 +6,7 @@ use wire::codec::Malformed;
 use wire::isakmp::{Identification, IdentificationType};
 
 use crate::identity::{Identity, MAX_LEN, is_graphic};
-use crate::selector::TrafficSelector;
+use crate::selector::{Ports, TrafficSelector};
 
 impl Identity {
     /// Reads the identity of an ID payload of phase 1.
@@ -62,11 +62,13 @@ impl TrafficSelector {
             first,
             last,
             protocol: id.protocol,
-            port: id.port,
+            ports: Ports::of_ikev1(id.port),
         })
     }
 
-    /// Writes it as a quick-mode ID payload, in the shortest form: address, subnet or range.
+    /// Writes it as a quick-mode ID payload, in the shortest form: address, subnet or range. A
+    /// range of ports has no such form, and a configuration with one is refused; any port stands
+    /// for it.
     pub fn to_identification(&self) -> Identification {
         let id = if self.first == self.last {
             Identification::address(self.first)
@@ -77,6 +79,6 @@ impl TrafficSelector {
             Identification::range(self.first, self.last)
                 .unwrap_or_else(|| Identification::address(self.first))
         };
-        id.with_port(self.protocol, self.port)
+        id.with_port(self.protocol, self.ports.to_ikev1().unwrap_or(0))
     }
 }

@@ -16,7 +16,7 @@ use super::{IsakmpSa, NatFinding, foreign};
 use crate::config::{Child, ChildLayer};
 use crate::ike::{Fault, Groups, Refusal};
 use crate::sa::{Mode, Protocol};
-use crate::suite::EspSuite;
+use crate::suite::{Additional, EspSuite, Pfs};
 
 /// Lifetime in seconds of a proposal without one (RFC 2407 §4.5).
 const DEFAULT_LIFETIME_S: u64 = 28_800;
@@ -146,9 +146,10 @@ pub(super) fn offerable(
     let fits = |suite: &&EspSuite| {
         (sa.peer.caravan || suite.protection.encryption != Encryption::ChaCha20Poly1305)
             && !(is_udp && (suite.protocol == Protocol::Ah || child.layer != ChildLayer::Alone))
+            && suite.is_for_ikev1()
             && !groups.refused.contains(&suite.pfs)
     };
-    let is_curve = |suite: &EspSuite| suite.pfs == Some(Group::Curve25519);
+    let is_curve = |suite: &EspSuite| suite.pfs == Some(Group::Curve25519.into());
     let is_modp = |suite: &EspSuite| suite.pfs.is_some() && !is_curve(suite);
     let mut suites: Vec<EspSuite> = child.proposals.iter().filter(fits).copied().collect();
     if sa.suite.group != Group::Curve25519 && child.proposals.iter().any(is_modp) {
@@ -305,7 +306,7 @@ impl Terms {
         if let Some(bits) = key_bits {
             attributes.push(Attribute::short(phase2::KEY_LENGTH, bits));
         }
-        if let Some(group) = self.suite.pfs {
+        if let Some(group) = self.suite.pfs.and_then(Pfs::group) {
             attributes.push(Attribute::short(phase2::GROUP, group.number()));
         }
         if self.suite.has_esn {
@@ -341,7 +342,7 @@ impl Terms {
         };
         let key_bits = required(number(phase2::KEY_LENGTH))?;
         let pfs = match required(number(phase2::GROUP))? {
-            Some(value) => Some(Group::of_number(value)?),
+            Some(value) => Some(Group::of_number(value)?.into()),
             None => None,
         };
         let has_esn = match required(number(phase2::EXTENDED_SEQUENCE_NUMBER))? {
@@ -371,6 +372,7 @@ impl Terms {
                 },
                 protocol,
                 pfs,
+                additional: Additional::NONE,
                 has_esn,
             },
             mode,

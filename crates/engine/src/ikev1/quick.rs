@@ -16,7 +16,6 @@
 
 use std::net::IpAddr;
 
-use crypto::dh::Group;
 use crypto::rand::Stream;
 use wire::isakmp::{Exchange, Payload};
 
@@ -30,6 +29,7 @@ use crate::config::Child;
 use crate::counters::DropReason;
 use crate::ike::{ChildOffer, ChildRequest, Fault, NegotiatedChild, Outbox, Step};
 use crate::sa::Path;
+use crate::suite::Pfs;
 use crate::time::{Deadline, Instant};
 
 mod initiator;
@@ -173,7 +173,7 @@ impl Quick {
     }
 
     /// The PFS group of an unanswered message 1, if other groups could be offered.
-    pub fn group_before_others(&self) -> Option<Option<Group>> {
+    pub fn group_before_others(&self) -> Option<Option<Pfs>> {
         match &self.state {
             State::Proposed(asked) => asked.group_before_others(),
             _ => None,

@@ -25,7 +25,9 @@ use crate::config::{Connection, LocalMethod, RemoteMethod};
 use crate::counters::DropReason;
 use crate::identity::Identity;
 use crate::ike::Fault;
-use crate::ike::auth::{Proven, accepting, proven_by_key, trusted, unaccepted, wrong_key};
+use crate::ike::auth::{
+    Proven, accepting, count_sign, count_verify, proven_by_key, trusted, unaccepted, wrong_key,
+};
 use crate::sa::Secret;
 use crate::time::Calendar;
 use crate::work::{Task, Work};
@@ -371,19 +373,5 @@ const fn curve_method(curve: Curve) -> Method {
         Curve::P256 => Method::EcdsaSha256P256,
         Curve::P384 => Method::EcdsaSha384P384,
         Curve::P521 => Method::EcdsaSha512P521,
-    }
-}
-
-fn count_sign(kind: KeyKind, work: &mut Work) {
-    match kind {
-        KeyKind::Rsa { bits } => work.count(Task::Sign(bits), 0),
-        other => work.count(Task::SignCurve(other), 0),
-    }
-}
-
-fn count_verify(kind: KeyKind, work: &mut Work) {
-    match kind {
-        KeyKind::Rsa { bits } => work.count(Task::Verify(bits), 0),
-        other => work.count(Task::VerifyCurve(other), 0),
     }
 }

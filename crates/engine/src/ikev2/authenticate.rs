@@ -26,13 +26,14 @@ use super::eap::{EXAMINATION, LoggingIn, Step, login_of};
 use super::established::Established;
 use super::exchange;
 use super::init::{Asking, Init};
+use super::intermediate::Due;
 use super::keys::Nonces;
 use super::offers::refused;
 use super::parts::{Parts, notify, notify_name};
 use super::ppk::naming;
 use super::tasks::{AskedChild, Awaited, Queue};
 use super::window::{At, IkeSa, Opened};
-use crate::config::{Connection, IdentityPattern};
+use crate::config::{Childless, Connection, IdentityPattern};
 use crate::counters::DropReason;
 use crate::ike::auth::Proven;
 use crate::ike::nat::float;
@@ -67,8 +68,8 @@ pub(super) struct Authenticating {
     init: Init,
     pub(super) child: Option<AskedChild>,
     wishes: Wishes,
-    /// An additional key exchange is under way, before IKE_AUTH.
-    half: Option<Initiator>,
+    /// An exchange before IKE_AUTH is under way, and its additional key exchange.
+    due: Option<(Due, Option<Initiator>)>,
     /// The gateway has proven itself and examines us.
     login: Option<Box<LoggingIn>>,
     /// Its examination must be over then.
@@ -98,12 +99,27 @@ impl Authenticating {
         let path = if floats { float(before) } else { before };
         at.path = path;
         let moved = path.remote.port() != before.remote.port();
-        let first = wishes.child.take();
+        let is_childless = match (connection.childless, init.peer.childless) {
+            (Childless::Force, false) => {
+                return Err(Fault::Refused(
+                    "childless = \"force\", and the peer does not take an authentication without \
+                     a child"
+                        .into(),
+                ));
+            }
+            (Childless::Prefer | Childless::Force, is_taken) => is_taken,
+            (Childless::Allow | Childless::Never, _) => false,
+        };
+        let first = match is_childless {
+            true => None,
+            false => wishes.child.take(),
+        };
         let task = first.and_then(|first| first.into_task(&connection));
         let child = task.map(|task| AskedChild {
             task,
             nonce: fresh_nonce(at.random),
             half: None,
+            unfinished: None,
             begun: at.now,
             collision: None,
             gone: Vec::new(),
@@ -117,7 +133,7 @@ impl Authenticating {
             init,
             child,
             wishes,
-            half: None,
+            due: None,
             login: None,
             until: None,
         };
@@ -125,14 +141,19 @@ impl Authenticating {
         Ok(authenticating)
     }
 
-    /// Sends the next additional key exchange, or our identity with its proof.
+    /// Sends the next exchange before IKE_AUTH, or our identity with its proof.
     fn go_on(&mut self, at: &mut At<'_>) -> Result<(), Fault> {
-        let Some(method) = self.init.next_method() else {
+        let Some(due) = self.init.due() else {
             return self.prove(at);
         };
-        let half = exchange::generate(method, at.random, &mut at.out.work);
-        let chain = [exchange::payload(&half)];
-        self.half = Some(half);
+        let work = &mut at.out.work;
+        let generate = |method| exchange::generate(method, at.random, work);
+        let half = due.method.map(generate);
+        let mut chain: Vec<Payload> = half.iter().map(exchange::payload).collect();
+        let ppk = self.connection.ppk.as_ref().filter(|_| due.names_ppk);
+        let named = ppk.map(|ppk| self.init.naming(&self.sa, ppk, &mut at.out.work));
+        chain.extend(named);
+        self.due = Some((due, half));
         self.ask(Exchange::IkeIntermediate, &chain, at);
         let covered = self.sa.take_covered();
         self.init.cover(Role::Initiator, &covered, &mut at.out.work);
@@ -185,30 +206,36 @@ impl Authenticating {
         Ok(())
     }
 
-    /// The answer to an additional key exchange.
+    /// The answer to an exchange before IKE_AUTH.
     fn exchanged(
         &mut self,
-        half: &Initiator,
+        (due, half): (Due, Option<Initiator>),
         opened: &Opened,
         at: &mut At<'_>,
     ) -> Result<(), Fault> {
         let parts = opened.parts()?;
         refusal_of(&parts)?;
-        let theirs = parts.exchange.ok_or_else(|| {
-            Fault::Misbehaved("an answer of IKE_INTERMEDIATE without a public value".into())
-        })?;
         let covered = opened.covered().ok_or(DropReason::MalformedMessage)?;
         let work = &mut at.out.work;
-        let secret = exchange::finish(half, theirs, work)?;
+        let mut secret = None;
+        if let Some(half) = &half {
+            let theirs = parts.exchange.ok_or_else(|| {
+                Fault::Misbehaved("an answer of IKE_INTERMEDIATE without a public value".into())
+            })?;
+            secret = Some(exchange::finish(half, theirs, work)?);
+        }
+        let own = self.connection.ppk.as_ref().filter(|_| due.names_ppk);
+        let ppk = self.init.accepted(own, &parts)?;
         self.init.cover(Role::Responder, &covered, work);
-        let keys = self.init.next_keys(&self.sa, &secret, work)?;
-        self.init.exchanged(&mut self.sa, keys);
+        let sa = &mut self.sa;
+        self.init
+            .exchanged(sa, secret.as_ref(), ppk.as_ref(), work)?;
         self.go_on(at)
     }
 
     /// Whether our identity is on the way, with its proof.
     pub(super) fn has_proven(&self) -> bool {
-        self.half.is_none()
+        self.due.is_none()
     }
 
     #[cfg(test)]
@@ -239,8 +266,8 @@ impl Authenticating {
         at: &mut At<'_>,
     ) -> Result<Answered, Fault> {
         self.sa.answered(at.now, at.out);
-        if let Some(half) = self.half.take() {
-            self.exchanged(&half, opened, at)?;
+        if let Some(due) = self.due.take() {
+            self.exchanged(due, opened, at)?;
             return Ok(Answered::Again(Box::new(self)));
         }
         let parts = opened.parts()?;
@@ -287,7 +314,10 @@ impl Authenticating {
         let nonces = self.init.nonces.clone();
         let child = self.child.take();
         let own = core::mem::take(&mut self.wishes.addresses);
-        let mut facts = vec![Fact::Established(Arc::clone(&proven.connection))];
+        let unasked = self.wishes.child.take();
+        let unasked = unasked.map(|first| Fact::Childless(first.child, first.spi));
+        let mut facts: Vec<Fact> = unasked.into_iter().collect();
+        facts.push(Fact::Established(Arc::clone(&proven.connection)));
         self.init.mix_into(&mut self.sa, &mut at.out.work);
         let ends = (self.sa, Role::Initiator);
         let mut session = establish(ends, self.init, proven, calendar, at.now);
@@ -330,7 +360,7 @@ impl Authenticating {
             check_key(self.init.responder(&login.id), key, parts, work)?;
             return login.proven().map(Some);
         }
-        let next = match login.on_packet(parts, calendar, at.random)? {
+        let next = match login.on_packet(parts, calendar, (&mut *at.random, &mut *work))? {
             Step::Answer(packet) => vec![packet],
             Step::Prove(key) => {
                 let proof = self.prove_login(&key, work);
@@ -441,7 +471,10 @@ impl Established {
             self.delete_unknown(&asked, at);
             return Fact::Heard;
         }
-        match self.agree_child(&asked, parts, Some(nonces), at) {
+        let made = self.agree_child(&asked, parts, Some(nonces), at);
+        let sa = (self.sas[0].suite.prf, &self.sas[0].d);
+        let work = &mut at.out.work;
+        match made.and_then(|made| made.finish(Role::Initiator, sa, work)) {
             Ok(negotiated) => {
                 self.children.add(ChildSa {
                     child,

@@ -6,8 +6,7 @@ use crate::ike::Role;
 use crate::sa::Secret;
 use crate::work::{Task, Work};
 
-/// The additional key exchanges that are done, and what AUTH covers of them: nothing before the
-/// first.
+/// The exchanges that are done, and what AUTH covers of them: nothing before the first.
 #[derive(Default)]
 pub(super) struct Between {
     pub(super) done: usize,

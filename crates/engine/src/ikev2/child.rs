@@ -18,18 +18,19 @@ use zeroize::Zeroizing;
 
 use super::children::{ChildSa, ChildState, DELETE_DELAY};
 use super::established::{Established, Question, Subject};
-use super::exchange::{self, method_of};
-use super::keys::{self, Nonces};
+use super::exchange;
+use super::keys::Nonces;
 use super::offers::{bad_value, not_in_udp, offer_of, other_method, refused};
 use super::parts::{Parts, notify};
 use super::proposal::{self, child_protocol, child_spi, wire_protocol};
 use super::selectors::{read, write};
 use super::tasks::{AskedChild, Awaited, ChildTask, Collision, Task, usable, without_pfs};
+use super::unfinished::{Made, UnfinishedChild, no_keys};
 use super::window::{At, Opened};
 use crate::counters::DropReason;
-use crate::ike::{AgreedChild, ChildOffer, Fact, Fault, Grant, NegotiatedChild};
-use crate::sa::{Mode, Path, Protocol, Via};
-use crate::suite::EspSuite;
+use crate::ike::{AgreedChild, ChildOffer, Fact, Fault, Grant, NegotiatedChild, Role, Spi};
+use crate::sa::{ChildId, Mode, Path, Protocol, Via};
+use crate::suite::{EspSuite, Pfs};
 use crate::time::Duration;
 
 /// Octets of our nonces.
@@ -118,6 +119,7 @@ impl Established {
             task,
             nonce,
             half,
+            unfinished: None,
             begun: at.now,
             collision: None,
             gone: Vec::new(),
@@ -174,6 +176,10 @@ impl Established {
         {
             let old = child_protocol(protocol);
             let old = old.and_then(|it| self.children.of_peer(it, spi));
+            if old.is_none() && self.awaits_child() {
+                // It may be the one that the answer to our open request makes, which is late.
+                return Err(notify(NotifyType::TemporaryFailure));
+            }
             let Some(old) = old else {
                 let notice = Notify::of_child(NotifyType::ChildSaNotFound, protocol, spi);
                 return Err(Payload::Notify(notice));
@@ -197,7 +203,7 @@ impl Established {
         &mut self,
         grant: &Grant<'_>,
         at: &mut At<'_>,
-    ) -> Result<Box<NegotiatedChild>, Fault> {
+    ) -> Result<Option<Box<NegotiatedChild>>, Fault> {
         let Some(mut question) = self.question.take() else {
             return Err(DropReason::UnexpectedMessage.into());
         };
@@ -211,7 +217,7 @@ impl Established {
         question: &mut Question,
         grant: &Grant<'_>,
         at: &mut At<'_>,
-    ) -> Result<Box<NegotiatedChild>, Fault> {
+    ) -> Result<Option<Box<NegotiatedChild>>, Fault> {
         let wishes = question.first.as_ref().unwrap_or(&question.opened);
         let parts = wishes.parts()?;
         let offered = parts.sa.unwrap_or_default();
@@ -224,68 +230,88 @@ impl Established {
             .ok_or_else(|| proposal::nothing_in_common(&suites, offered))?;
         let (suite, spi_out) = (chosen.suite, child_spi(chosen.proposal)?);
         let is_udp = self.udp_of(&suite, grant.child.layer, at.path)?;
-        let method = suite.pfs.and_then(method_of);
+        let method = suite.pfs.and_then(Pfs::method);
         let is_other = |it: &Method| parts.exchange.is_none_or(|they| they.method != it.number());
         question.method = method.filter(is_other);
         let answered = answer_exchange(method, parts.exchange, at)?;
-        let fresh = fresh_nonce(at.random);
-        let (theirs, ours) = match &question.subject {
-            Subject::Auth { nonces, .. } => (&nonces.0[..], &nonces.1[..]),
-            Subject::Child { .. } => (parts.nonce.unwrap_or_default(), &fresh[..]),
+        let nonces = match &question.subject {
+            Subject::Auth { nonces, .. } => (nonces.0.clone().into(), nonces.1.clone().into()),
+            Subject::Child { .. } => {
+                let theirs = parts.nonce.unwrap_or_default();
+                (theirs.to_vec().into(), fresh_nonce(at.random))
+            }
         };
-        let nonces = Nonces {
-            initiator: theirs,
-            responder: ours,
-        };
-        let secrets: Vec<&[u8]> = answered.iter().map(|(_, shared)| shared.as_ref()).collect();
-        let sa = self
-            .sa_of(question.own_spi)
-            .ok_or(DropReason::UnknownCookies)?;
-        let prf = (sa.suite.prf, &sa.d);
-        let [keys_in, keys_out] =
-            keys::of_child(prf, suite.protection, &secrets, nonces, &mut at.out.work)?;
         let spi = grant.spi.to_be_bytes();
         let answer = vec![proposal::answer(&chosen, &spi)];
         question.answer.push(Payload::SecurityAssociation(answer));
+        let (value, secret) = answered.unzip();
         if !is_first {
-            question.answer.push(Payload::Nonce(ours.to_vec()));
-            question.answer.extend(answered.map(|(value, _)| value));
+            question.answer.push(Payload::Nonce(nonces.1.to_vec()));
+            question.answer.extend(value);
         }
         question
             .answer
             .extend(self.granted_payloads(grant, at.path));
-        let lowest = nonces.lowest();
-        let negotiated = NegotiatedChild {
+        let agreed = NegotiatedChild {
             suite,
             mode: grant.child.mode,
             is_udp_encapsulated: is_udp,
             spi_in: grant.spi,
             spi_out,
-            keys_in,
-            keys_out,
+            keys_in: no_keys(),
+            keys_out: no_keys(),
             local: grant.local.clone(),
             remote: grant.remote.clone(),
             original: self.original(grant.child.mode, (&grant.remote, &grant.local)),
             lifetime_s: grant.child.lifetime.as_secs(),
             lifetime_bytes: None,
         };
-        let renews = match question.subject {
-            Subject::Child { renews } => renews,
-            Subject::Auth { .. } => None,
+        let made = UnfinishedChild {
+            child: grant.id,
+            renews: match question.subject {
+                Subject::Child { renews } => renews,
+                Subject::Auth { .. } => None,
+            },
+            agreed: Box::new(agreed),
+            nonces,
+            secrets: secret.into_iter().collect(),
         };
-        self.note_granted(grant, &negotiated, (renews, lowest));
-        Ok(Box::new(negotiated))
+        if made.next_method().is_some() {
+            self.keep_unfinished(
+                question.own_spi,
+                Made::Child(made),
+                &mut question.answer,
+                at,
+            );
+            return Ok(None);
+        }
+        self.finish_granted(question.own_spi, made, at).map(Some)
+    }
+
+    /// The pair of a child that the peer has initiated, after its last key exchange.
+    pub(super) fn finish_granted(
+        &mut self,
+        own_spi: Spi,
+        made: UnfinishedChild,
+        at: &mut At<'_>,
+    ) -> Result<Box<NegotiatedChild>, Fault> {
+        let (child, renews, lowest) = (made.child, made.renews, made.lowest());
+        let sa = self.sa_of(own_spi).ok_or(DropReason::UnknownCookies)?;
+        let sa = (sa.suite.prf, &sa.d);
+        let negotiated = made.finish(Role::Responder, sa, &mut at.out.work)?;
+        self.note_granted(child, &negotiated, (renews, lowest));
+        Ok(negotiated)
     }
 
     /// Remembers a pair that the peer has initiated, and what it renews.
     fn note_granted(
         &mut self,
-        grant: &Grant<'_>,
+        child: ChildId,
         negotiated: &NegotiatedChild,
         (renews, lowest): (Option<u32>, Vec<u8>),
     ) {
         self.children.add(ChildSa {
-            child: grant.id,
+            child,
             protocol: negotiated.suite.protocol,
             spi_in: negotiated.spi_in,
             spi_out: negotiated.spi_out,
@@ -318,10 +344,12 @@ impl Established {
         }
     }
 
-    /// The answer to our request for a child.
+    /// The answer to our request for a child, or to one of the key exchanges after it. It came under
+    /// the IKE SA with this SPI of ours.
     pub(super) fn on_child_answer(
         &mut self,
-        asked: AskedChild,
+        under: Spi,
+        mut asked: AskedChild,
         opened: &Opened,
         at: &mut At<'_>,
     ) -> Vec<Fact> {
@@ -335,8 +363,32 @@ impl Established {
         {
             return self.on_child_refused(asked, error, at);
         }
-        match self.agree_child(&asked, &parts, None, at) {
-            Ok(negotiated) => self.child_agreed(asked, negotiated, &parts, at),
+        let made = match asked.unfinished.take() {
+            Some(made) => made.take_answer(asked.half.as_ref(), &parts, &mut at.out.work),
+            None => self.agree_child(&asked, &parts, None, at),
+        };
+        let next = made.as_ref().map_or(None, UnfinishedChild::next_method);
+        if asked.is_abandoned && next.is_some() {
+            // It never comes to be.
+            return vec![Fact::Heard];
+        }
+        let done = match (made, next) {
+            (Ok(made), Some(method)) => {
+                match self.ask_childs_followup(under, asked, (made, method), &parts, at) {
+                    Ok(()) => return vec![Fact::Heard],
+                    Err(fault) => return vec![Fact::ChildFailed(child, spi, fault)],
+                }
+            }
+            (made, _) => made.and_then(|made| {
+                let lowest = made.lowest();
+                let sa = self.sa_of(under).ok_or(DropReason::UnknownCookies)?;
+                let sa = (sa.suite.prf, &sa.d);
+                let negotiated = made.finish(Role::Initiator, sa, &mut at.out.work)?;
+                Ok((negotiated, lowest))
+            }),
+        };
+        match done {
+            Ok((negotiated, lowest)) => self.child_agreed(asked, negotiated, &lowest, at),
             Err(fault) => {
                 // The peer has it and must be told.
                 self.delete_unknown(&asked, at);
@@ -348,14 +400,14 @@ impl Established {
         }
     }
 
-    /// The SAs of an answer. `nonces`: those of IKE_SA_INIT, for the child of IKE_AUTH.
+    /// What an answer agrees to. `nonces`: those of IKE_SA_INIT, for the child of IKE_AUTH.
     pub(super) fn agree_child(
         &self,
         asked: &AskedChild,
         parts: &Parts<'_>,
         nonces: Option<Nonces<'_>>,
         at: &mut At<'_>,
-    ) -> Result<Box<NegotiatedChild>, Fault> {
+    ) -> Result<UnfinishedChild, Fault> {
         let task = &asked.task;
         let missing =
             || Fault::Misbehaved("an answer without SA, nonce or traffic selectors".into());
@@ -376,7 +428,7 @@ impl Established {
                 task.mode
             )));
         }
-        let shared = match (suite.pfs.and_then(method_of), &asked.half, parts.exchange) {
+        let shared = match (suite.pfs.and_then(Pfs::method), &asked.half, parts.exchange) {
             (None, ..) => None,
             (Some(method), Some(half), Some(theirs)) if half.method() == method => {
                 let work = &mut at.out.work;
@@ -385,42 +437,48 @@ impl Established {
             (Some(method), ..) => return Err(other_method(method)),
         };
         let nonces = match nonces {
-            Some(nonces) => nonces,
-            None => Nonces {
-                initiator: &asked.nonce,
-                responder: parts.nonce.ok_or_else(missing)?,
-            },
+            Some(nonces) => (
+                nonces.initiator.to_vec().into(),
+                nonces.responder.to_vec().into(),
+            ),
+            None => {
+                let theirs = parts.nonce.ok_or_else(missing)?;
+                (asked.nonce.clone(), theirs.to_vec().into())
+            }
         };
         let wishes = (self.nat.is_between(), self.connection.prefers_udp());
         let is_udp = is_in_udp(&suite, at.path, wishes, task.may_be_udp);
         if task.must_be_udp && !is_udp {
             return Err(not_in_udp());
         }
-        let prf = (self.sas[0].suite.prf, &self.sas[0].d);
-        let secrets: Vec<&[u8]> = shared.iter().map(AsRef::as_ref).collect();
-        let [keys_out, keys_in] =
-            keys::of_child(prf, suite.protection, &secrets, nonces, &mut at.out.work)?;
-        Ok(Box::new(NegotiatedChild {
+        let agreed = NegotiatedChild {
             suite,
             mode,
             is_udp_encapsulated: is_udp,
             spi_in: task.spi,
             spi_out,
-            keys_in,
-            keys_out,
+            keys_in: no_keys(),
+            keys_out: no_keys(),
             original,
             local,
             remote,
             lifetime_s: task.lifetime.as_secs(),
             lifetime_bytes: None,
-        }))
+        };
+        Ok(UnfinishedChild {
+            child: task.child,
+            renews: task.renews,
+            agreed: Box::new(agreed),
+            nonces,
+            secrets: shared.into_iter().collect(),
+        })
     }
 
     fn child_agreed(
         &mut self,
         asked: AskedChild,
         negotiated: Box<NegotiatedChild>,
-        parts: &Parts<'_>,
+        lowest: &[u8],
         at: &mut At<'_>,
     ) -> Vec<Fact> {
         if asked.gone.contains(&negotiated.spi_out) {
@@ -428,13 +486,8 @@ impl Established {
             let (child, spi) = (asked.task.child, asked.task.spi);
             return vec![Fact::ChildPostponed(child, spi, Some(BUSY_RETRY))];
         }
-        let nonces = Nonces {
-            initiator: &asked.nonce,
-            responder: parts.nonce.unwrap_or_default(),
-        };
-        let lowest = nonces.lowest();
         let collision = asked.collision.as_ref();
-        let is_redundant = collision.is_some_and(|it| it.outdoes(&lowest));
+        let is_redundant = collision.is_some_and(|it| it.outdoes(lowest));
         let state = match is_redundant || asked.is_abandoned {
             true => ChildState::Deleting,
             false => ChildState::Installed,
@@ -488,7 +541,8 @@ impl Established {
         let old = asked.task.renews.and_then(|old| self.children.of_own(old));
         match error.kind {
             _ if is_replaced => vec![Fact::ChildPostponed(child, spi, None)],
-            NotifyType::TemporaryFailure => {
+            // The peer is busy, or has forgotten the exchanges before this one.
+            NotifyType::TemporaryFailure | NotifyType::StateNotFound => {
                 let more = BUSY_RETRY.mul_f64(f64::from(at.random.u32() >> 16) / 65536.0);
                 vec![Fact::ChildPostponed(child, spi, Some(BUSY_RETRY + more))]
             }
@@ -506,7 +560,7 @@ impl Established {
             NotifyType::InvalidKePayload => {
                 let named = error.to_method().ok().and_then(Method::of_number);
                 let methods = asked.task.suites.iter();
-                let mut methods = methods.filter_map(|suite| method_of(suite.pfs?));
+                let mut methods = methods.filter_map(|suite| suite.pfs?.method());
                 let is_new = |it: &Method| asked.task.method() != Some(*it);
                 let named = named.filter(|it| methods.any(|own| own == *it));
                 match named.filter(is_new) {
@@ -535,6 +589,13 @@ impl Established {
             spi_in: asked.task.spi,
         };
         self.add_task(delete, at);
+    }
+
+    /// Whether a request of ours for a child is open.
+    fn awaits_child(&self) -> bool {
+        let asked = self.sas.iter().filter_map(|sa| sa.asked.as_ref());
+        let mut awaited = asked.map(|it| &it.awaited);
+        awaited.any(|it| matches!(it, Awaited::Child(_)))
     }
 
     /// Our open request for a child.

@@ -34,6 +34,8 @@ pub(super) struct ChildSas(Vec<ChildSa>);
 
 impl ChildSas {
     pub(super) fn add(&mut self, child: ChildSa) {
+        // Most sessions have one.
+        self.0.reserve_exact(1);
         self.0.push(child);
     }
 

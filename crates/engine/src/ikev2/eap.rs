@@ -37,6 +37,7 @@ use crate::ike::auth::{Proven, proven_by_eap, trusted, unaccepted};
 use crate::radius::Question;
 use crate::sa::{Path, Secret};
 use crate::time::{Calendar, Duration};
+use crate::work::Work;
 
 use relay::Relay;
 
@@ -99,7 +100,7 @@ impl Examining {
         packet: &Eap,
         peer: IpAddr,
         calendar: Calendar,
-        random: &mut Stream,
+        (random, work): (&mut Stream, &mut Work),
     ) -> Examined {
         let server = match &mut self.backend {
             Backend::Own(server) => server,
@@ -113,7 +114,9 @@ impl Examining {
                 };
             }
         };
-        match server.on_packet(packet, random) {
+        let asked = server.on_packet(packet, random);
+        work.merge(&server.take_work());
+        match asked {
             Asked::More(packet) => Examined::Next(Payload::Eap(packet)),
             Asked::Proven(subject, packet, key) => match self.admit(subject, calendar) {
                 Ok(proven) => {
@@ -337,14 +340,16 @@ impl LoggingIn {
         &mut self,
         parts: &Parts<'_>,
         calendar: Calendar,
-        random: &mut Stream,
+        (random, work): (&mut Stream, &mut Work),
     ) -> Result<Step, Fault> {
         let Some(packet) = parts.eap else {
             return Err(Fault::Misbehaved(
                 "the gateway sends no packet of EAP where one is due".into(),
             ));
         };
-        match self.station.on_packet(packet, random) {
+        let told = self.station.on_packet(packet, random);
+        work.merge(&self.station.take_work());
+        match told {
             Told::Answer(packet) => Ok(Step::Answer(Payload::Eap(packet))),
             Told::Content(key, None) => match self.gateway {
                 Some(_) => Ok(Step::Prove(key)),

@@ -14,6 +14,7 @@ use super::configuration;
 use super::message::Message;
 use super::parts::{SUPERSEDED, delete_ike, is_for_ike, notify, notify_with};
 use super::tasks::{Awaited, Queue, Task};
+use super::unfinished::Linked;
 use super::window::{At, IkeSa, Opened, Read};
 use crate::config::{Connection, Ppk};
 use crate::counters::DropReason;
@@ -166,7 +167,7 @@ impl Established {
                 self.on_rekey_request(index, &opened, at)
             }
             Exchange::CreateChildSa => self.on_child_request(index, opened, at),
-            Exchange::IkeFollowupKe => self.on_followup_request(index, &opened, at),
+            Exchange::IkeFollowupKe => self.on_followup_request(index, opened, at),
             _ => {
                 at.out.drops.count(DropReason::UnsupportedExchange);
                 let notice = notify(NotifyType::InvalidSyntax);
@@ -182,7 +183,7 @@ impl Established {
             return vec![Fact::Heard];
         };
         match awaited {
-            Awaited::Child(asked) => self.on_child_answer(*asked, opened, at),
+            Awaited::Child(asked) => self.on_child_answer(spi, *asked, opened, at),
             Awaited::Rekey(asked) => self.on_rekey_answer(spi, asked, opened, at),
             Awaited::DeletedChild { spi_in } => self.on_child_deleted(spi_in),
             Awaited::DeletedIke => {
@@ -211,7 +212,8 @@ impl Established {
             if self.ask_addresses(at) {
                 return;
             }
-            if self.sas[0].unfinished.is_some() && self.queue.waits_for_renewal() {
+            let unfinished = self.sas[0].unfinished.as_ref();
+            if unfinished.is_some_and(|it| self.queue.waits_for(&it.made)) {
                 return;
             }
             match self.queue.next() {
@@ -314,7 +316,14 @@ impl Established {
                 _ => None,
             });
         let all = asked.chain(self.queue.children());
-        all.map(|task| exchange(task.child, task.spi)).collect()
+        let own = all.map(|task| exchange(task.child, task.spi));
+        let linked = self.sas.iter().filter_map(|sa| sa.unfinished.as_ref());
+        let peers = linked.filter_map(|it| it.child());
+        let peers = peers.map(|(child, spi)| ChildExchange {
+            is_asked: false,
+            ..exchange(child, spi)
+        });
+        own.chain(peers).collect()
     }
 
     /// Nobody wants these children any more. Returns our SPIs of the exchanges that are not done.
@@ -327,6 +336,14 @@ impl Established {
         {
             asked.is_abandoned = true;
             spis.push(asked.task.spi);
+        }
+        for sa in &mut self.sas {
+            let is_unwanted = |it: &mut Box<Linked>| {
+                let child = it.child();
+                child.is_some_and(|(child, spi)| is_it(child, spi))
+            };
+            let linked = sa.unfinished.take_if(is_unwanted);
+            spis.extend(linked.and_then(|it| it.child()).map(|(_, spi)| spi));
         }
         spis
     }

@@ -9,16 +9,11 @@ use crate::counters::DropReason;
 use crate::ike::Fault;
 use crate::work::{Task, Work};
 
-/// The method of a group for PFS; `None` for groups below 2048 bits, which IKEv2 does not use here.
-pub(super) fn method_of(group: Group) -> Option<Method> {
-    Method::of_number(group.number())
-}
-
 /// Our first half.
 pub(super) fn generate(method: Method, random: &mut Stream, work: &mut Work) -> Initiator {
     match group_of(method) {
         Some(group) => work.count(Task::KeyPair(group), 0),
-        None => work.count(Task::KeyExchange(method), 0),
+        None => work.count(Task::KeyShare(method), 0),
     }
     Initiator::generate(method, random)
 }
@@ -44,8 +39,9 @@ pub(super) fn finish(
             half.method().number()
         )));
     }
-    if let Some(group) = group_of(half.method()) {
-        work.count(Task::Agree(group), 0);
+    match group_of(half.method()) {
+        Some(group) => work.count(Task::Agree(group), 0),
+        None => work.count(Task::KeySecret(half.method()), 0),
     }
     half.finish(&theirs.value).map_err(refused)
 }
@@ -63,7 +59,11 @@ pub(super) fn respond(
             work.count(Task::KeyPair(group), 0);
             work.count(Task::Agree(group), 0);
         }
-        None => work.count(Task::KeyExchange(method), 0),
+        None if method.is_kem() => work.count(Task::KeyAnswer(method), 0),
+        None => {
+            work.count(Task::KeyShare(method), 0);
+            work.count(Task::KeySecret(method), 0);
+        }
     }
     let answered = key_exchange::respond(method, &theirs.value, random);
     let (value, secret) = answered.map_err(refused)?;

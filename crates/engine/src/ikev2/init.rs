@@ -10,6 +10,7 @@
 //! Nothing here is authenticated. An initiator keeps a refusal as a doubt for a while and prefers
 //! any better answer. What it makes anybody do is bounded.
 
+use core::slice;
 use std::sync::Arc;
 
 use crypto::hash::{Hash, is_equal};
@@ -31,7 +32,7 @@ use super::ppk::{self, Agreed};
 use super::proposal::{self, Chosen};
 use super::rekey::fresh_spi;
 use super::window::{IkeSa, clear_message};
-use crate::config::Connection;
+use crate::config::{Childless, Connection};
 use crate::counters::DropReason;
 use crate::ike::nat::{NatFinding, hash_of};
 use crate::ike::retransmit::{Answered, Retransmit};
@@ -66,13 +67,19 @@ pub(super) struct Init {
 }
 
 impl Init {
+    /// SK_pi and SK_pr for AUTH, with the key that both ends use.
+    fn proving_keys(&self) -> &(Secret, Secret) {
+        let mixed = self.ppk.mixed.as_ref();
+        mixed.and_then(|it| it.p.as_ref()).unwrap_or(&self.p)
+    }
+
     /// What the initiator's AUTH covers. `id`: the body of its ID payload.
     pub(super) fn initiator<'a>(&'a self, id: &'a [u8]) -> Signed<'a> {
         Signed {
             message: &self.request,
             nonce: &self.nonces.1,
             prf: self.suite.prf,
-            p: self.ppk.mixed.as_ref().map_or(&self.p.0, |it| &it.p.0),
+            p: &self.proving_keys().0,
             id,
             between: &self.between.authenticated,
         }
@@ -84,7 +91,7 @@ impl Init {
             message: &self.answer,
             nonce: &self.nonces.0,
             prf: self.suite.prf,
-            p: self.ppk.mixed.as_ref().map_or(&self.p.1, |it| &it.p.1),
+            p: &self.proving_keys().1,
             id,
             between: &self.between.authenticated,
         }
@@ -165,12 +172,18 @@ impl Asking {
             return Err(DropReason::UnexpectedMessage);
         }
         let found = message.read()?;
-        if found.protected.is_some() {
+        // A message with a critical payload that we do not know is rejected (RFC 7296 §2.5).
+        if found.protected.is_some() || first_unknown_critical(&found.clear).is_some() {
             return Err(DropReason::MalformedMessage);
         }
         let parts = Parts::sort(message.octets(), &found.clear)?;
         if parts.sa.is_none() {
-            return self.on_notice(&parts, random, now, out).map(|()| None);
+            let heard = |out: &mut Outbox| {
+                out.heard(Step::Init(2), message.size(), names_read(&found.clear));
+            };
+            return self
+                .on_notice(&parts, heard, random, now, out)
+                .map(|()| None);
         }
         match self.agree(message, &parts, out) {
             Ok(made) => {
@@ -187,10 +200,12 @@ impl Asking {
         }
     }
 
-    /// The responder wants something else first, or refuses.
+    /// The responder wants something else first, or refuses. Who only refuses is not `heard`: it
+    /// may be anybody.
     fn on_notice(
         &mut self,
         parts: &Parts<'_>,
+        heard: impl FnOnce(&mut Outbox),
         random: &mut Stream,
         now: Instant,
         out: &mut Outbox,
@@ -200,7 +215,7 @@ impl Asking {
                 .to_cookie()
                 .map_err(|_| DropReason::MalformedMessage)?;
             self.cookie = Some(cookie.to_vec());
-            return self.restart(now, out);
+            return self.restart(heard, now, out);
         }
         if let Some(named) = parts.notice(NotifyType::InvalidKePayload) {
             let method = named.to_method().ok().and_then(Method::of_number);
@@ -213,7 +228,7 @@ impl Asking {
             if self.restarts < MAX_RESTARTS {
                 self.half = exchange::generate(method, random, &mut out.work);
             }
-            return self.restart(now, out);
+            return self.restart(heard, now, out);
         }
         let Some(error) = parts.error() else {
             return Err(DropReason::UnexpectedMessage);
@@ -233,10 +248,16 @@ impl Asking {
     }
 
     /// Sends the request again with what the responder wants.
-    fn restart(&mut self, now: Instant, out: &mut Outbox) -> Result<(), DropReason> {
+    fn restart(
+        &mut self,
+        heard: impl FnOnce(&mut Outbox),
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Result<(), DropReason> {
         if self.restarts == MAX_RESTARTS {
             return Err(DropReason::UnexpectedMessage);
         }
+        heard(out);
         self.restarts += 1;
         self.doubt = None;
         let spis = Spis {
@@ -286,9 +307,11 @@ impl Asking {
                 "the peer chose an additional key exchange, and has no IKE_INTERMEDIATE".into(),
             ));
         }
-        if let Some(ppk) = self.connection.ppk.as_ref()
+        let own = self.connection.ppk.as_ref();
+        let is_early = peer.early_ppk && own.is_some_and(|it| it.is_early);
+        if let Some(ppk) = own
             && ppk.is_required
-            && !peer.ppk
+            && !(peer.ppk || is_early)
         {
             return Err(ppk::lacking(ppk));
         }
@@ -303,7 +326,7 @@ impl Asking {
             nonces: (self.nonce.clone(), nr.to_vec()),
             p: keys.p,
             between: Between::default(),
-            ppk: Agreed::default(),
+            ppk: Agreed::announced(is_early),
             nat: find_nat(spis, self.path, parts),
             peer,
         };
@@ -348,7 +371,7 @@ impl Asking {
 }
 
 fn request(
-    connection: &Connection,
+    connection: &Arc<Connection>,
     (spis, path): (Spis, Path),
     half: &Initiator,
     nonce: &[u8],
@@ -362,12 +385,11 @@ fn request(
     chain.push(Payload::Nonce(nonce.to_vec()));
     chain.extend(detection(spis, path));
     chain.extend(announcements(connection.fragments));
-    if connection.ikev2_proposals.iter().any(has_additional) {
+    let is_early = ppk::is_any_early(slice::from_ref(connection));
+    if is_early || connection.ikev2_proposals.iter().any(has_additional) {
         chain.push(notify(NotifyType::IntermediateExchangeSupported));
     }
-    if connection.ppk.is_some() {
-        chain.push(notify(NotifyType::UsePpk));
-    }
+    chain.extend(ppk::offered(connection));
     chain
 }
 
@@ -530,11 +552,14 @@ impl Answering {
         chain.extend(detection(spis, path));
         chain.extend(certificate_request(&candidates));
         chain.extend(announcements(fragments));
-        if has_additional(&suite) {
+        let is_early = peer.early_ppk && ppk::is_any_early(&candidates);
+        if is_early || has_additional(&suite) {
             chain.push(notify(NotifyType::IntermediateExchangeSupported));
         }
-        if peer.ppk && ppk::has_any(&candidates) {
-            chain.push(notify(NotifyType::UsePpk));
+        let has_ppk = peer.ppk && ppk::has_any(&candidates);
+        chain.extend(ppk::chosen(is_early, has_ppk));
+        if candidates.iter().any(|it| it.childless != Childless::Never) {
+            chain.push(notify(NotifyType::ChildlessIkev2Supported));
         }
         let sent = clear_message(spis, false, true, &chain, path);
         let may_fragment = peer.fragmentation && fragments;
@@ -548,7 +573,7 @@ impl Answering {
                 nonces: (ni.to_vec(), nr),
                 p: keys.p,
                 between: Between::default(),
-                ppk: Agreed::default(),
+                ppk: Agreed::announced(is_early),
                 nat: find_nat(asked, path, parts),
                 peer,
             },

@@ -1,34 +1,61 @@
-//! IKE_INTERMEDIATE, in both roles: the additional key exchanges of the first IKE SA, and what AUTH
-//! covers of them (RFC 9242, RFC 9370 §2.2.2).
+//! IKE_INTERMEDIATE, in both roles: the additional key exchanges of the first IKE SA, its
+//! post-quantum pre-shared key, and what AUTH covers of them (RFC 9242, RFC 9370 §2.2.2, RFC 9867).
 //!
 //! ```text
-//! initiator        responder
+//! initiator                                 responder
 //! KEi(1) -->
-//!              <-- KEr(1)          under the keys of IKE_SA_INIT
-//! KEi(2) -->
-//!              <-- KEr(2)          under the keys that KE(1) gives, and so on
+//!                                       <-- KEr(1)          under the keys of IKE_SA_INIT
+//! KEi(2), N(PPK_IDENTITY_KEY)(id, confirmation).. -->
+//!                                       <-- KEr(2), [N(PPK_IDENTITY)(id)]
+//!                                           under the keys that KE(1) gives, and so on
 //! ```
+//!
+//! The pre-shared key is named in the last of these exchanges, which may be for nothing else. All
+//! keys come from it afterwards, so those of IKE_AUTH too, which RFC 8784 leaves out.
 //!
 //! Nobody is authenticated yet. There are as many of these exchanges as both ends agreed on in
 //! IKE_SA_INIT, each with the method that is due, so a stranger cannot ask for more work.
 
+use std::sync::Arc;
+
 use crypto::dh::SharedSecret;
+use crypto::hash::is_equal;
 use crypto::key_exchange::Method;
-use wire::ikev2::NotifyType;
+use wire::ikev2::{Notify, NotifyType, PPK_CONFIRMATION_LEN, Payload, PpkIdentityKey};
 
 use super::exchange;
 use super::init::{Answering, Init};
 use super::keys::{Keys, Nonces, Seed};
-use super::parts::notify;
+use super::parts::{Parts, notify};
+use super::ppk::{FIXED, Mixed, lacking};
 use super::window::{At, IkeSa, Opened};
+use crate::config::{Connection, Ppk};
 use crate::counters::DropReason;
 use crate::ike::{Fault, Role};
-use crate::work::Work;
+use crate::work::{Task, Work};
+
+/// Keys of an initiator that a responder looks at.
+const MAX_NAMED_KEYS: usize = 8;
+
+/// The next exchange before IKE_AUTH.
+#[derive(Clone, Copy)]
+pub(super) struct Due {
+    /// Its additional key exchange.
+    pub(super) method: Option<Method>,
+    /// It names the pre-shared key.
+    pub(super) names_ppk: bool,
+}
 
 impl Init {
-    /// The method of the next additional key exchange; `None`: IKE_AUTH is next.
-    pub(super) fn next_method(&self) -> Option<Method> {
-        self.suite.additional.methods().nth(self.between.done)
+    /// The next exchange; `None`: IKE_AUTH is next.
+    pub(super) fn due(&self) -> Option<Due> {
+        let methods = self.suite.additional.methods();
+        let all = methods.count().max(usize::from(self.ppk.is_early));
+        let next = self.between.done;
+        (next < all).then(|| Due {
+            method: self.suite.additional.methods().nth(next),
+            names_ppk: self.ppk.is_early && next + 1 == all,
+        })
     }
 
     /// Notes a message of IKE_INTERMEDIATE for AUTH.
@@ -37,27 +64,123 @@ impl Init {
         self.between.cover(sender, keys, covered, work);
     }
 
-    /// The keys that one more key exchange gives.
-    pub(super) fn next_keys(
-        &self,
-        sa: &IkeSa,
-        secret: &SharedSecret,
+    /// An exchange is done: the next message has the keys that its key exchange gives, and then
+    /// those that the pre-shared key gives.
+    pub(super) fn exchanged(
+        &mut self,
+        sa: &mut IkeSa,
+        secret: Option<&SharedSecret>,
+        ppk: Option<&Arc<Ppk>>,
         work: &mut Work,
-    ) -> Result<Keys, Fault> {
-        let nonces = Nonces {
-            initiator: &self.nonces.0,
-            responder: &self.nonces.1,
-        };
-        let (suite, secrets) = (self.suite, [secret.as_ref()]);
-        let seed = Seed::rekeyed((suite.prf, &sa.d), nonces, &secrets, work);
-        Keys::derive(suite, &seed, nonces, sa.spis, work)
+    ) -> Result<(), Fault> {
+        let suite = self.suite;
+        if let Some(secret) = secret {
+            let secrets = [secret.as_ref()];
+            let seed = Seed::rekeyed((suite.prf, &sa.d), self.nonces(), &secrets, work);
+            self.take_keys(sa, &seed, work)?;
+        }
+        if let Some(ppk) = ppk {
+            let seed = Seed::with_ppk((suite.prf, &sa.d), &ppk.key, work);
+            self.take_keys(sa, &seed, work)?;
+            self.ppk.mixed = Some(Mixed {
+                ppk: Arc::clone(ppk),
+                p: None,
+            });
+        }
+        self.between.done += 1;
+        Ok(())
     }
 
-    /// A key exchange is done: the next message has the keys that it gives.
-    pub(super) fn exchanged(&mut self, sa: &mut IkeSa, keys: Keys) {
+    fn take_keys(&mut self, sa: &mut IkeSa, seed: &Seed, work: &mut Work) -> Result<(), Fault> {
+        let keys = Keys::derive(self.suite, seed, self.nonces(), sa.spis, work)?;
         sa.take_keys(&keys);
         self.p = keys.p;
-        self.between.done += 1;
+        Ok(())
+    }
+
+    fn nonces(&self) -> Nonces<'_> {
+        Nonces {
+            initiator: &self.nonces.0,
+            responder: &self.nonces.1,
+        }
+    }
+
+    /// Initiator: names its key, and shows that it has it.
+    pub(super) fn naming(&self, sa: &IkeSa, ppk: &Ppk, work: &mut Work) -> Payload {
+        Payload::Notify(Notify::ppk_identity_key(&PpkIdentityKey {
+            kind: FIXED,
+            identity: ppk.id.as_bytes(),
+            confirmation: &self.confirmation(sa, ppk, work),
+        }))
+    }
+
+    /// Initiator: the key that the responder has too, if it says so.
+    pub(super) fn accepted(
+        &self,
+        own: Option<&Arc<Ppk>>,
+        parts: &Parts<'_>,
+    ) -> Result<Option<Arc<Ppk>>, Fault> {
+        let Some(own) = own else {
+            return Ok(None);
+        };
+        let Some(named) = parts.notice(NotifyType::PpkIdentity) else {
+            return if own.is_required {
+                Err(lacking(own))
+            } else {
+                Ok(None)
+            };
+        };
+        if named.to_ppk_identity()? != (FIXED, own.id.as_bytes()) {
+            return Err(Fault::Misbehaved(
+                "the peer uses another post-quantum pre-shared key than the one named".into(),
+            ));
+        }
+        Ok(Some(Arc::clone(own)))
+    }
+
+    /// Responder: the first key named that we have.
+    fn known_ppk(
+        &self,
+        sa: &IkeSa,
+        candidates: &[Arc<Connection>],
+        parts: &Parts<'_>,
+        work: &mut Work,
+    ) -> Result<Option<Arc<Ppk>>, Fault> {
+        for named in parts
+            .notices_of(NotifyType::PpkIdentityKey)
+            .take(MAX_NAMED_KEYS)
+        {
+            let named = named.to_ppk_identity_key()?;
+            let is_named =
+                |it: &&Arc<Ppk>| named.kind == FIXED && it.id.as_bytes() == named.identity;
+            for ppk in candidates
+                .iter()
+                .filter_map(|it| it.ppk.as_ref())
+                .filter(is_named)
+            {
+                let own = self.confirmation(sa, ppk, work);
+                if is_equal(&own, named.confirmation) {
+                    return Ok(Some(Arc::clone(ppk)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first octets of prf(PPK, Ni | Nr | SPIi | SPIr) (RFC 9867 §3.1).
+    fn confirmation(&self, sa: &IkeSa, ppk: &Ppk, work: &mut Work) -> [u8; PPK_CONFIRMATION_LEN] {
+        let (nonces, spis) = (self.nonces(), sa.spis);
+        let over = [
+            nonces.initiator,
+            nonces.responder,
+            &spis.initiator.0,
+            &spis.responder.0,
+        ];
+        let bytes = over.iter().map(|it| it.len()).sum::<usize>();
+        work.count(Task::Prf(self.suite.prf), bytes as u64);
+        let whole = self.suite.prf.hmac(&ppk.key.0, &over);
+        let first = whole.as_ref().first_chunk();
+        *first.expect("a prf gives more octets")
     }
 }
 
@@ -76,24 +199,38 @@ pub(super) fn on_request(
 }
 
 fn answer(answering: &mut Answering, opened: &Opened, at: &mut At<'_>) -> Result<(), Fault> {
-    let Answering { sa, init, .. } = answering;
+    let Answering {
+        candidates,
+        sa,
+        init,
+        ..
+    } = answering;
     let parts = opened.parts()?;
-    let method = init.next_method().ok_or_else(|| {
-        Fault::Misbehaved("a message of IKE_INTERMEDIATE, and no key exchange is due".into())
+    let due = init.due().ok_or_else(|| {
+        Fault::Misbehaved("a message of IKE_INTERMEDIATE, and no such exchange is due".into())
     })?;
-    let theirs = parts
-        .exchange
-        .filter(|they| they.method == method.number())
-        .ok_or_else(|| not_due(method))?;
     let covered = opened.covered().ok_or(DropReason::MalformedMessage)?;
     let (random, work) = (&mut *at.random, &mut at.out.work);
-    let (payload, secret) = exchange::respond(method, theirs, random, work)?;
-    let keys = init.next_keys(sa, &secret, work)?;
+    let (mut chain, mut secret) = (Vec::new(), None);
+    if let Some(method) = due.method {
+        let theirs = parts
+            .exchange
+            .filter(|they| they.method == method.number())
+            .ok_or_else(|| not_due(method))?;
+        let (payload, shared) = exchange::respond(method, theirs, random, work)?;
+        chain.push(payload);
+        secret = Some(shared);
+    }
+    let mut ppk = None;
+    if due.names_ppk {
+        ppk = init.known_ppk(sa, candidates, &parts, work)?;
+        let named = |it: &Arc<Ppk>| Notify::ppk_identity(FIXED, it.id.as_bytes());
+        chain.extend(ppk.as_ref().map(named).map(Payload::Notify));
+    }
     init.cover(Role::Initiator, &covered, work);
-    sa.answer(opened, &[payload], at);
+    sa.answer(opened, &chain, at);
     init.cover(Role::Responder, &sa.take_covered(), &mut at.out.work);
-    init.exchanged(sa, keys);
-    Ok(())
+    init.exchanged(sa, secret.as_ref(), ppk.as_ref(), &mut at.out.work)
 }
 
 fn not_due(method: Method) -> Fault {

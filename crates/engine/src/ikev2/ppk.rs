@@ -1,10 +1,11 @@
-//! What both ends say of their post-quantum pre-shared keys (RFC 8784).
+//! What both ends say of their post-quantum pre-shared keys, in IKE_AUTH (RFC 8784) or in
+//! IKE_INTERMEDIATE (RFC 9867).
 
 use std::sync::Arc;
 
 use wire::ikev2::{Notify, NotifyType, Payload};
 
-use super::parts::notify_with;
+use super::parts::{notify, notify_with};
 use crate::config::{Connection, Ppk};
 use crate::ike::Fault;
 use crate::sa::Secret;
@@ -12,24 +13,60 @@ use crate::sa::Secret;
 /// PPK_ID_FIXED (RFC 8784 §5.1).
 pub(super) const FIXED: u8 = 2;
 
-/// A key that both ends use, and what it makes of SK_pi and SK_pr.
+/// A key that both ends use.
 pub(super) struct Mixed {
     pub(super) ppk: Arc<Ppk>,
-    pub(super) p: (Secret, Secret),
+    /// What it makes of SK_pi and SK_pr in IKE_AUTH; `None`: every key comes from it already.
+    pub(super) p: Option<(Secret, Secret)>,
 }
 
 /// What both ends say of their keys in one handshake.
 #[derive(Default)]
 pub(super) struct Agreed {
+    /// Both ends use it in IKE_INTERMEDIATE, not in IKE_AUTH.
+    pub(super) is_early: bool,
     /// AUTH is with it.
     pub(super) mixed: Option<Mixed>,
     /// The data of the initiator's AUTH without it: the responder does not have the key.
     pub(super) fallback: Option<Vec<u8>>,
 }
 
+impl Agreed {
+    /// After IKE_SA_INIT.
+    pub(super) fn announced(is_early: bool) -> Self {
+        Self {
+            is_early,
+            ..Self::default()
+        }
+    }
+}
+
 /// Whether one of the connections has a key.
 pub(super) fn has_any(connections: &[Arc<Connection>]) -> bool {
     connections.iter().any(|it| it.ppk.is_some())
+}
+
+/// Whether one of the connections uses its key early.
+pub(super) fn is_any_early(connections: &[Arc<Connection>]) -> bool {
+    let mut keys = connections.iter().filter_map(|it| it.ppk.as_ref());
+    keys.any(|it| it.is_early)
+}
+
+/// The ways that an initiator offers.
+pub(super) fn offered(connection: &Connection) -> impl Iterator<Item = Payload> {
+    let ppk = connection.ppk.as_ref();
+    let late = ppk.map(|_| NotifyType::UsePpk);
+    let early = ppk.filter(|it| it.is_early).map(|_| NotifyType::UsePpkInt);
+    late.into_iter().chain(early).map(notify)
+}
+
+/// The way that a responder chooses: one of both, never both (RFC 9867 §3.1).
+pub(super) fn chosen(is_early: bool, is_late: bool) -> Option<Payload> {
+    match (is_early, is_late) {
+        (true, _) => Some(notify(NotifyType::UsePpkInt)),
+        (false, true) => Some(notify(NotifyType::UsePpk)),
+        (false, false) => None,
+    }
 }
 
 /// Names a key, and gives the AUTH without it if the peer may go on without it.

@@ -12,7 +12,7 @@ use wire::ikev2::{Proposal, Protocol as WireProtocol, Transform, TransformType};
 
 use crate::ike::{Fault, Refusal, Spi};
 use crate::sa::Protocol;
-use crate::suite::{EspSuite, Ikev2Suite};
+use crate::suite::{Additional, EspSuite, Ikev2Suite, Pfs};
 
 /// Suites that are offered at most.
 pub(super) const MAX_OFFERED: usize = 32;
@@ -45,11 +45,7 @@ impl Suite for Ikev2Suite {
         all.push(Transform::new(TransformType::Prf, prf_number(self.prf)));
         all.extend(mac(self.protection.integrity));
         all.push(key_exchange(self.method.number()));
-        let more = self.additional.places();
-        all.extend(more.map(|(place, method)| {
-            let kind = TransformType::ADDITIONAL_KEY_EXCHANGES[place];
-            Transform::new(kind, method.number())
-        }));
+        all.extend(additional(&self.additional));
         all
     }
 }
@@ -65,7 +61,9 @@ impl Suite for EspSuite {
             all.push(cipher(self.protection.encryption));
         }
         all.extend(mac(self.protection.integrity));
-        all.extend(self.pfs.map(|group| key_exchange(group.number())));
+        let method = self.pfs.and_then(Pfs::method);
+        all.extend(method.map(|it| key_exchange(it.number())));
+        all.extend(additional(&self.additional));
         let numbers = match self.has_esn {
             true => sequence_numbers::PARTIALLY_TRANSMITTED_64,
             false => sequence_numbers::SEQUENTIAL_32,
@@ -271,6 +269,13 @@ fn mac(mac: Integrity) -> Option<Transform> {
 
 fn key_exchange(method: u16) -> Transform {
     Transform::new(TransformType::KeyExchange, method)
+}
+
+fn additional(all: &Additional) -> impl Iterator<Item = Transform> {
+    all.places().map(|(place, method)| {
+        let kind = TransformType::ADDITIONAL_KEY_EXCHANGES[place];
+        Transform::new(kind, method.number())
+    })
 }
 
 const fn prf_number(hash: Hash) -> u16 {

@@ -361,6 +361,9 @@ impl Established {
         if let Some(sa) = self.sas.iter_mut().find(|it| it.own_spi() == spi) {
             sa.is_replaced = true;
             sa.until = Some(until);
+            // The peer goes on under the new one, if at all.
+            let child = sa.unfinished.take().and_then(|it| it.child());
+            self.overtaken.extend(child);
         }
     }
 

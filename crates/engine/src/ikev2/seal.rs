@@ -136,7 +136,7 @@ impl Sealer {
 
 /// The fragments of one message so far, all authentic (RFC 7383 §2.6).
 #[derive(Default)]
-pub(super) struct Assembly(Option<Partial>);
+pub(super) struct Assembly(Option<Box<Partial>>);
 
 struct Partial {
     message_id: u32,
@@ -182,16 +182,16 @@ impl Assembly {
             return Taken::TooLong;
         }
         let is_stale = |it: &Partial| it.message_id != message_id || it.total < numbers.total;
-        if self.0.as_ref().is_none_or(is_stale) {
+        if self.0.as_deref().is_none_or(is_stale) {
             let parts = (0..numbers.total).map(|_| None).collect();
-            self.0 = Some(Partial {
+            self.0 = Some(Box::new(Partial {
                 message_id,
                 total: numbers.total,
                 first: PayloadKind::None,
                 parts,
                 octets: 0,
                 head: Vec::new(),
-            });
+            }));
         }
         let Some(partial) = &mut self.0 else {
             return Taken::Useless;

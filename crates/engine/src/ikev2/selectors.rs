@@ -1,13 +1,14 @@
 //! Traffic selectors in IKEv2's form (RFC 7296 §2.9, §3.13).
 //!
-//! Our selectors have one port or any. A range of ports, ICMP types and OPAQUE have no such form:
-//! as a responder we narrow them away, and as an initiator we never ask for them.
+//! ICMP types and OPAQUE have no form of ours: as a responder we narrow them away, and as an
+//! initiator we never ask for them.
 
 use std::net::IpAddr;
 
 use wire::ikev2::{AddressSelector, TrafficSelector as Wire};
+use wire::ip::protocol::{ICMP, ICMPV6};
 
-use crate::selector::TrafficSelector;
+use crate::selector::{Ports, TrafficSelector};
 
 /// Selectors of one side that are read.
 pub(super) const MAX_READ: usize = 32;
@@ -15,30 +16,24 @@ pub(super) const MAX_READ: usize = 32;
 impl TrafficSelector {
     /// Reads a selector of IKEv2; `None` for one without a form of ours.
     pub fn from_ikev2(selector: &AddressSelector) -> Option<Self> {
-        let port = match selector {
-            _ if selector.is_any_port() => 0,
-            AddressSelector {
-                first_port,
-                last_port,
-                protocol,
-                ..
-            } if first_port == last_port && *first_port != 0 && *protocol != 0 => *first_port,
-            _ => return None,
+        // Without a protocol, and with ICMP, ports are not ports.
+        let has_ports = ![0, ICMP, ICMPV6].contains(&selector.protocol);
+        let ports = match selector.is_any_port() {
+            true => Ports::ANY,
+            false if has_ports => Ports::range(selector.first_port, selector.last_port)?,
+            false => return None,
         };
         Some(Self {
             first: selector.first,
             last: selector.last,
             protocol: selector.protocol,
-            port,
+            ports,
         })
     }
 
     /// Writes it as a selector of IKEv2.
     pub fn to_ikev2(&self) -> AddressSelector {
-        let (first_port, last_port) = match self.port {
-            0 => (0, u16::MAX),
-            port => (port, port),
-        };
+        let (first_port, last_port) = self.ports.bounds();
         AddressSelector {
             protocol: self.protocol,
             first_port,
@@ -97,6 +92,7 @@ mod tests {
             "192.0.2.7",
             "192.0.2.1-192.0.2.9[udp]",
             "2001:db8::/32[tcp/443]",
+            "10.0.0.0/8[tcp/1000-2000]",
         ] {
             let selector: TrafficSelector = text.parse().unwrap();
             let read = TrafficSelector::from_ikev2(&selector.to_ikev2());
@@ -105,22 +101,31 @@ mod tests {
     }
 
     #[test]
-    fn ranges_of_ports_and_opaque_have_no_form_of_ours() {
+    fn icmp_types_and_opaque_have_no_form_of_ours() {
         let tcp: TrafficSelector = "10.0.0.0/8[tcp]".parse().unwrap();
-        let with = |first_port, last_port| AddressSelector {
+        let with = |protocol, first_port, last_port| AddressSelector {
+            protocol,
             first_port,
             last_port,
             ..tcp.to_ikev2()
         };
-        for selector in [with(1, 2), with(0, 0), with(u16::MAX, 0), with(1, u16::MAX)] {
-            assert_eq!(TrafficSelector::from_ikev2(&selector), None);
+        let read = |it| TrafficSelector::from_ikev2(&it).map(|it| it.to_string());
+        let is = |text: &str| Some(format!("10.0.0.0/8{text}"));
+        assert_eq!(read(with(6, 1, 2)), is("[tcp/1-2]"));
+        assert_eq!(read(with(6, 1, u16::MAX)), is("[tcp/1-65535]"));
+        assert_eq!(read(with(17, 0, 80)), is("[udp/0-80]"));
+        assert_eq!(read(with(1, 0, u16::MAX)), is("[icmp]"));
+        for none in [
+            with(6, 0, 0),
+            with(6, 2, 1),
+            with(6, u16::MAX, 0),
+            with(0, u16::MAX, 0),
+            with(0, 80, 80),
+            with(1, 0x0800, 0x08ff),
+            with(58, 0x8000, 0x8000),
+        ] {
+            assert_eq!(read(none), None, "{none:?}");
         }
-        assert!(TrafficSelector::from_ikev2(&with(0, u16::MAX)).is_some());
-        let any = AddressSelector {
-            protocol: 0,
-            ..with(80, 80)
-        };
-        assert_eq!(TrafficSelector::from_ikev2(&any), None);
     }
 
     #[test]

@@ -7,8 +7,7 @@ use wire::ikev2::Payload;
 use zeroize::Zeroizing;
 
 use super::addresses::AskedUpdate;
-use super::exchange::method_of;
-use super::unfinished::Unfinished;
+use super::unfinished::{Made, Unfinished, UnfinishedChild};
 use crate::ike::{FirstChild, Spi};
 use crate::sa::{ChildId, Mode, Path, Protocol};
 use crate::selector::TrafficSelector;
@@ -60,7 +59,7 @@ pub(super) struct ChildTask {
 impl ChildTask {
     /// The method whose public value goes with the request.
     pub(super) fn method(&self) -> Option<Method> {
-        let mut methods = self.suites.iter().filter_map(|suite| method_of(suite.pfs?));
+        let mut methods = self.suites.iter().filter_map(|suite| suite.pfs?.method());
         self.named.or_else(|| methods.next())
     }
 }
@@ -99,7 +98,10 @@ pub(super) enum Awaited {
 pub(super) struct AskedChild {
     pub(super) task: ChildTask,
     pub(super) nonce: Zeroizing<Vec<u8>>,
+    /// Of the key exchange that is under way.
     pub(super) half: Option<Initiator>,
+    /// What is agreed, while additional key exchanges go on.
+    pub(super) unfinished: Option<Box<UnfinishedChild>>,
     pub(super) begun: Instant,
     /// The peer has renewed the same pair meanwhile.
     pub(super) collision: Option<Collision<u32>>,
@@ -166,9 +168,14 @@ impl Queue {
         self.0.is_empty()
     }
 
-    /// Whether the next one cannot be sent while the peer renews the IKE SA.
-    pub(super) fn waits_for_renewal(&self) -> bool {
-        matches!(self.0.front(), Some(Task::Child(_) | Task::RekeyIke(_)))
+    /// Whether the next one cannot be sent while the peer has not finished this: a new IKE SA, or
+    /// a child (RFC 7296 §2.25).
+    pub(super) fn waits_for(&self, made: &Made) -> bool {
+        match self.0.front() {
+            Some(Task::RekeyIke(_)) => true,
+            Some(Task::Child(_)) => matches!(made, Made::Ike(_)),
+            _ => false,
+        }
     }
 
     /// The children that wait.
@@ -235,10 +242,7 @@ impl Queue {
 pub(super) fn without_pfs(suites: &[EspSuite]) -> Vec<EspSuite> {
     let mut all: Vec<EspSuite> = Vec::new();
     for suite in suites {
-        let bare = EspSuite {
-            pfs: None,
-            ..*suite
-        };
+        let bare = suite.without_pfs();
         if !all.contains(&bare) {
             all.push(bare);
         }
@@ -270,6 +274,6 @@ impl FirstChild {
 
 /// The suites that IKEv2 can negotiate: PFS with groups below 2048 bits is IKEv1's.
 pub(super) fn usable(suites: &[EspSuite]) -> Vec<EspSuite> {
-    let is_usable = |it: &&EspSuite| it.pfs.is_none_or(|group| method_of(group).is_some());
+    let is_usable = |it: &&EspSuite| it.is_for_ikev2();
     suites.iter().filter(is_usable).copied().collect()
 }

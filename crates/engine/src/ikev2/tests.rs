@@ -2,6 +2,8 @@
 
 mod authentication;
 mod child_collisions;
+mod child_exchanges;
+mod childless;
 mod eap;
 mod eap_only;
 mod hostile;

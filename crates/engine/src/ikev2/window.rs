@@ -47,8 +47,8 @@ pub(super) struct IkeSa {
     may_fragment: bool,
     /// The message ID of our next request.
     next_id: u32,
-    /// Our open request.
-    pub(super) asked: Option<Asked>,
+    /// Our open request. On the heap, because an idle IKE SA has none.
+    pub(super) asked: Option<Box<Asked>>,
     /// The message ID of the peer's next request.
     expected: u32,
     answered: Option<Answered>,
@@ -63,7 +63,7 @@ pub(super) struct IkeSa {
     /// It is forgotten then.
     pub(super) until: Option<Instant>,
     /// Its keys, until they have been asked for.
-    shown: Option<MessageKeys>,
+    shown: Option<Box<MessageKeys>>,
 }
 
 /// An open request of ours.
@@ -171,13 +171,13 @@ impl IkeSa {
             unfinished: None,
             is_replaced: false,
             until: None,
-            shown: Some(shown(suite, keys)),
+            shown: Some(Box::new(shown(suite, keys))),
         }
     }
 
     /// The keys of its messages, once.
     pub(super) fn take_message_keys(&mut self) -> Option<MessageKeys> {
-        self.shown.take()
+        self.shown.take().map(|keys| *keys)
     }
 
     /// The first IKE SA of a session: message ID 0 was IKE_SA_INIT's.
@@ -207,7 +207,7 @@ impl IkeSa {
         self.d = keys.d.clone();
         self.outbound = Sealer::new(self.suite.protection, keys.of(self.role));
         self.inbound = Sealer::new(self.suite.protection, keys.of(peer));
-        self.shown = Some(shown(self.suite, keys));
+        self.shown = Some(Box::new(shown(self.suite, keys)));
     }
 
     /// What AUTH covers of the message of IKE_INTERMEDIATE that was just sent.
@@ -243,7 +243,7 @@ impl IkeSa {
         }
         if message.is_response() {
             let is_due = |asked: &Asked| asked.id == message.id();
-            if !self.asked.as_ref().is_some_and(is_due) {
+            if !self.asked.as_deref().is_some_and(is_due) {
                 return Err(DropReason::RetransmittedMessage);
             }
         } else if message.id() != self.expected {
@@ -347,11 +347,11 @@ impl IkeSa {
             Some(patience) => Retransmit::send_within(patience, sent, at.now, at.out),
             None => Retransmit::send(sent, at.now, at.out),
         };
-        self.asked = Some(Asked {
+        self.asked = Some(Box::new(Asked {
             id,
             retransmit,
             awaited,
-        });
+        }));
     }
 
     /// Sends a request whose answer nobody waits for: the session ends. Returns its octets.

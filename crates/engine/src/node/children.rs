@@ -16,18 +16,16 @@ mod takeover;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crypto::dh::Group;
-
 use super::session::Session;
 use super::session_id::SessionId;
 use super::{EndCause, Event, Node, Timer};
 use crate::config::{Child, Connection};
 use crate::counters::DropReason;
-use crate::ike::Outbox;
+use crate::ike::{NegotiatedChild, Outbox};
 use crate::plane::{InboundChange, OutboundChange};
 use crate::sa::{ChildId, Direction, Mode, Path, Protocol};
 use crate::selector::TrafficSelector;
-use crate::suite::EspSuite;
+use crate::suite::{EspSuite, Pfs};
 use crate::time::{Deadline, Duration, Instant};
 use selectors::Traffic;
 pub(super) use selectors::listed;
@@ -56,7 +54,7 @@ pub(super) struct ChildEntry {
     pub(super) remote: Vec<TrafficSelector>,
     pub(super) current: Option<Pair>,
     /// PFS groups that the peer has refused since the child was last agreed on.
-    refused: Vec<Option<Group>>,
+    refused: Vec<Option<Pfs>>,
     /// Renewed pairs, and when to remove them.
     pub(super) old: Vec<(Pair, Instant)>,
     /// The outbound half of `current`, while it waits for the peer.
@@ -243,13 +241,34 @@ impl Node {
                 self.arm_child(child);
             }
             gone.iter().for_each(|pair| self.remove_pair(child, pair));
-            if is_current {
+            if is_current && !self.fall_back(id, child) {
                 self.close_child(child, EndCause::DeletedByPeer, false, now);
             } else if is_taken_back {
                 let cause = EndCause::NotPutToUse;
                 self.close_and_retry(child, cause, false, REFUSED_RETRY, now);
             }
         }
+    }
+
+    /// The peer of IKEv2 ends the pair of its renewal while ours of the same child is under way: it
+    /// knows both, and ours stands (RFC 7296 §2.8.1). Until we have the answer, the pair before
+    /// both is in use again. Returns whether there is one.
+    fn fall_back(&mut self, id: SessionId, child: ChildId) -> bool {
+        let session = self.sessions.get(&id).filter(|it| it.ike.is_v2());
+        let is_asked = session.is_some_and(|it| it.ike.under_way().contains(&child));
+        let entry = self.children.get_mut(&child).filter(|_| is_asked);
+        let Some(entry) = entry.filter(|it| it.current.as_ref().is_some_and(|it| !it.is_ours))
+        else {
+            return false;
+        };
+        let Some((before, _)) = entry.old.pop() else {
+            return false;
+        };
+        let redundant = entry.current.replace(before);
+        (entry.takeover, entry.rekey_at) = (None, None);
+        redundant.iter().for_each(|it| self.remove_pair(child, it));
+        self.arm_child(child);
+        true
     }
 
     /// The children of a session's peer. A later session may have taken some over, and the peer may
@@ -351,6 +370,19 @@ impl Node {
         if self.children.free_spi(spi) == Some(SpiUse::Installed) {
             self.outputs.inbound(InboundChange::Remove(child, spi));
         }
+    }
+
+    /// A peer of IKEv2 has a pair that nobody wants here any more.
+    fn delete_unwanted(&mut self, id: SessionId, negotiated: &NegotiatedChild, now: Instant) {
+        let Some(session) = self.sessions.get_mut(&id).filter(|it| it.ike.is_v2()) else {
+            return;
+        };
+        let (protocol, spi) = (negotiated.suite.protocol, negotiated.spi_in);
+        let (mut out, random) = (session.ike.outbox(), &mut self.random);
+        session
+            .ike
+            .delete_child(protocol, spi, random, now, &mut out);
+        self.flush(Some(id), out);
     }
 
     fn send_delete(&mut self, id: SessionId, pair: &Pair, now: Instant) {

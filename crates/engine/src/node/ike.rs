@@ -378,9 +378,9 @@ impl Ike {
         random: &mut Stream,
         now: Instant,
         out: &mut Outbox,
-    ) -> Result<Box<NegotiatedChild>, Fault> {
+    ) -> Result<Option<Box<NegotiatedChild>>, Fault> {
         match self {
-            V1(ike) => ike.grant_child(grant, random, now, out),
+            V1(ike) => ike.grant_child(grant, random, now, out).map(Some),
             V2(ike) => ike.grant_child(&grant, random, now, out),
         }
     }
@@ -424,7 +424,12 @@ impl Ike {
 
     /// Children with exchanges in progress.
     pub(super) fn under_way(&self) -> Vec<ChildId> {
-        let open = self.exchanges().into_iter().filter(|it| !it.is_done);
+        let is_open = |it: &ChildExchange| match self {
+            V1(_) => !it.is_done,
+            // One of the peer's may cross ours.
+            V2(_) => it.is_asked,
+        };
+        let open = self.exchanges().into_iter().filter(is_open);
         open.map(|it| it.child).collect()
     }
 

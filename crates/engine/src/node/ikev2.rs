@@ -79,6 +79,7 @@ impl Node {
             .half_open
             .room(false, address, familiar, limits, random, now);
         let is_loaded = self.half_open.total() >= COOKIE_THRESHOLD || room != Room::Free;
+        let is_loaded = is_loaded || limits.asks_cookies;
         let mut out = Outbox::default();
         let cookies = is_loaded.then_some(&mut self.cookies);
         let random = &mut self.random;
@@ -194,6 +195,10 @@ impl Node {
                 self.take_lease(id, lease.unwrap_or_default(), now);
             }
             Fact::AsksChild(offer) => self.on_asks_child(id, path, &offer, now),
+            Fact::Child(agreed) if !agreed.is_ours => {
+                self.authentic_from(id, path, now);
+                self.granted(id, &agreed, now);
+            }
             Fact::Child(agreed) => {
                 self.first_child_done(id, agreed.child);
                 self.child_agreed(id, path, *agreed, Outbox::default(), now);
@@ -206,6 +211,10 @@ impl Node {
             Fact::ChildPostponed(child, spi, after) => {
                 self.authentic_from(id, path, now);
                 self.child_postponed(child, spi, after, now);
+            }
+            Fact::Childless(child, spi) => {
+                self.undo_exchange(child, spi);
+                self.first_child_done(id, child);
             }
             Fact::AsksServer(question) => self.ask_server(id, *question, now),
             Fact::Told(_, notices) => self.on_told(id, path, notices, now),
@@ -318,7 +327,18 @@ impl Node {
                 }
                 self.drop_unused_child(child);
             }
-            (None, _) => {}
+            (None, true) => {}
+            // The peer has not finished a new one.
+            (None, false) => {
+                let session = entry.session;
+                let session = session.and_then(|id| self.sessions.get_mut(&id));
+                if self.stations.of_child(child).is_none()
+                    && let Some(session) = session
+                {
+                    session.held.children.retain(|it| *it != child);
+                }
+                self.drop_unused_child(child);
+            }
         }
     }
 }

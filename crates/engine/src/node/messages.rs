@@ -273,6 +273,7 @@ impl Node {
             | Fact::Renewed
             | Fact::AsksServer(_)
             | Fact::ChildPostponed(..)
+            | Fact::Childless(..)
             | Fact::Failed(_) => {}
         }
         self.begin_waiting(id, now);

@@ -3,6 +3,7 @@
 
 mod accounts;
 mod beginnings;
+mod child_exchanges;
 mod decoys;
 mod encapsulation;
 mod families;
@@ -1355,6 +1356,7 @@ fn config(is_station: bool, change: &Change) -> Config {
         fragments: true,
         is_eap_only: false,
         mobike: true,
+        childless: crate::config::Childless::Allow,
         dpd_delay: None,
         dpd_timeout: Duration::from_secs(10),
         keepalive: Duration::from_secs(20),
@@ -1382,6 +1384,7 @@ fn limits() -> Limits {
         children: 64,
         half_open_lifetime: Duration::from_secs(30),
         has_quotas: true,
+        asks_cookies: false,
     }
 }
 

@@ -60,14 +60,11 @@ pub(crate) struct Opener {
 }
 
 /// What is around the packets of an SA.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "openers are boxed, and one more pointer would cost each packet"
-)]
 enum Wrap {
     Ipsec(Check),
     Tunnel(Encapsulation),
-    Skip(InLineOpener),
+    /// On the heap, because it is much larger than the others.
+    Skip(Box<InLineOpener>),
 }
 
 /// What ESP or AH needs to check packets.
@@ -109,7 +106,7 @@ impl Opener {
                 let room = path_mtu.saturating_sub(ipv4::HEADER_LEN);
                 let largest = in_line.association.layout().largest_clear(room);
                 let opener = InLineOpener::new(in_line);
-                (Wrap::Skip(opener), largest.unwrap_or(0))
+                (Wrap::Skip(Box::new(opener)), largest.unwrap_or(0))
             }
         };
         Self {

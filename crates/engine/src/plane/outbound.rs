@@ -554,7 +554,7 @@ impl Child {
     }
 
     fn takes_any_protocol(&self) -> bool {
-        let any = |selector: &TrafficSelector| selector.protocol == 0 && selector.port == 0;
+        let any = |selector: &TrafficSelector| selector.protocol == 0 && selector.ports.is_any();
         match (self.sealers.last(), &self.expected) {
             (Some(sealer), _) => sealer.local.iter().chain(&sealer.remote).all(any),
             (None, Some(expected)) => expected.local.iter().chain(&expected.remote).all(any),

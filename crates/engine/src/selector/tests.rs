@@ -14,6 +14,8 @@ fn reads_and_prints_swanctls_words() {
         "10.0.0.1",
         "10.0.0.1-10.0.0.9",
         "10.1.0.0/16[tcp/80]",
+        "10.1.0.0/16[tcp/1000-2000]",
+        "10.1.0.0/16[udp/0-1023]",
         "10.1.0.1[udp]",
         "0.0.0.0/0",
         "::/0",
@@ -25,6 +27,11 @@ fn reads_and_prints_swanctls_words() {
     assert_eq!(selector("10.1.2.3/16").to_string(), "10.1.0.0/16");
     assert_eq!(selector("10.0.0.0-10.0.0.255").to_string(), "10.0.0.0/24");
     assert_eq!(selector("10.0.0.1/32[any]").to_string(), "10.0.0.1");
+    assert_eq!(
+        selector("10.0.0.1[tcp/0-65535]").to_string(),
+        "10.0.0.1[tcp]"
+    );
+    assert_eq!(selector("10.0.0.1[tcp/7-7]").to_string(), "10.0.0.1[tcp/7]");
     assert_eq!(TrafficSelector::parse("dynamic"), Ok(None));
 }
 
@@ -39,6 +46,11 @@ fn refuses_with_a_sentence() {
         ("10.0.0.1[tcp/80", "brackets hold"),
         ("10.0.0.1[any/80]", "brackets hold"),
         ("10.0.0.1[tcp/65536]", "brackets hold"),
+        ("10.0.0.1[tcp/9-8]", "brackets hold"),
+        ("10.0.0.1[tcp/0-0]", "brackets hold"),
+        ("10.0.0.1[tcp/8-]", "brackets hold"),
+        ("10.0.0.1[8-9]", "brackets hold"),
+        ("10.0.0.1[icmp/8]", "ICMP has no ports"),
         ("dynamic[tcp]", "brackets hold"),
         ("dynamic", "not known here"),
     ] {
@@ -54,6 +66,14 @@ fn contains_packets_and_selectors() {
     assert!(!web.takes(17, Some(80)));
     assert!(!web.takes(6, Some(0)));
     assert!(!web.takes(6, None));
+    let high = selector("10.1.0.0/16[tcp/1000-2000]");
+    let taken = |port| high.takes(6, Some(port));
+    assert!(taken(1000) && taken(2000) && !taken(999) && !taken(2001));
+    assert!(!high.takes(6, None) && !high.takes(17, Some(1500)));
+    assert!(selector("10.1.0.0/16[tcp]").contains(&high));
+    assert!(high.contains(&selector("10.1.0.0/16[tcp/1000-1999]")));
+    assert!(!high.contains(&selector("10.1.0.0/16[tcp/80]")));
+    assert!(!high.contains(&selector("10.1.0.0/16[tcp/999-1001]")));
     assert!(web.contains_address("10.1.2.3".parse().unwrap()));
     assert!(!web.contains_address("10.2.0.0".parse().unwrap()));
     assert!(selector("10.1.0.0/16").contains(&web));
@@ -75,6 +95,18 @@ fn intersects() {
     assert_eq!(both("10.0.0.0/24", "10.0.1.0/24"), None);
     assert_eq!(both("10.0.0.0/24[tcp]", "10.0.0.0/24[udp]"), None);
     assert_eq!(both("0.0.0.0/0", "::/0"), None);
+    assert_eq!(
+        both("10.0.0.0/8[tcp/1-1023]", "10.0.0.0/8[tcp/1000-2000]").as_deref(),
+        Some("10.0.0.0/8[tcp/1000-1023]")
+    );
+    assert_eq!(
+        both("10.0.0.0/8[tcp/1-99]", "10.0.0.0/8[tcp/100-200]"),
+        None
+    );
+    assert_eq!(
+        both("10.0.0.1[tcp/80]", "10.0.0.1[tcp/1-99]").as_deref(),
+        Some("10.0.0.1[tcp/80]")
+    );
 }
 
 #[test]
@@ -113,21 +145,28 @@ proptest! {
 
     #[test]
     fn every_selector_survives_text_and_payload(
-        (a, b) in any::<(u32, u32)>(), protocol: u8, port: u16, bits in 0_u8..=32,
+        (a, b) in any::<(u32, u32)>(), protocol: u8, port: u16, more: u16, bits in 0_u8..=32,
     ) {
         let (low, high) = (a.min(b), a.max(b));
-        let port = if protocol == 0 { 0 } else { port };
+        let has_ports = ![0, 1, 58].contains(&protocol);
+        let ports = Ports::range(port, port.saturating_add(more)).filter(|_| has_ports);
         let range = TrafficSelector {
             first: IpAddr::from(low.to_be_bytes()),
             last: IpAddr::from(high.to_be_bytes()),
             protocol,
-            port,
+            ports: ports.unwrap_or(Ports::ANY),
         };
         let subnet = TrafficSelector::subnet(range.first, bits);
         for selector in [range, subnet] {
             prop_assert_eq!(selector.to_string().parse(), Ok(selector));
-            let id = selector.to_identification();
-            prop_assert_eq!(TrafficSelector::from_identification(&id), Some(selector));
+            prop_assert_eq!(
+                TrafficSelector::from_ikev2(&selector.to_ikev2()),
+                Some(selector)
+            );
+            if selector.ports.to_ikev1().is_some() {
+                let id = selector.to_identification();
+                prop_assert_eq!(TrafficSelector::from_identification(&id), Some(selector));
+            }
         }
         if let Some(both) = range.intersection(&subnet) {
             prop_assert!(range.contains(&both) && subnet.contains(&both));

@@ -3,7 +3,8 @@
 
 use crypto::key_exchange::Method;
 
-use super::words;
+use super::SuiteFault;
+use super::words::{self, Word};
 
 /// Additional key exchanges that one suite can have.
 pub const MAX_ADDITIONAL: usize = 7;
@@ -13,6 +14,9 @@ pub const MAX_ADDITIONAL: usize = 7;
 pub struct Additional([Option<Method>; MAX_ADDITIONAL]);
 
 impl Additional {
+    /// None at all.
+    pub const NONE: Self = Self([None; MAX_ADDITIONAL]);
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(Option::is_none)
@@ -30,13 +34,60 @@ impl Additional {
     }
 
     /// Puts a method into a place. Returns whether the place was free.
-    pub(super) fn put(&mut self, place: usize, method: Method) -> bool {
+    fn put(&mut self, place: usize, method: Method) -> bool {
         self.0[place].replace(method).is_none()
     }
 }
 
+/// The additional key exchanges of a proposal, and the words without them.
+pub(super) fn read(proposal: &str) -> Result<(Additional, String), SuiteFault> {
+    let mut additional = Additional::default();
+    let mut rest = Vec::new();
+    for text in proposal.split('-') {
+        let Some((place, name)) = split(text) else {
+            rest.push(text);
+            continue;
+        };
+        let found = words::find(&[words::METHODS], name);
+        let Ok(Word::Method(method)) = found else {
+            return Err(SuiteFault::Unknown {
+                proposal: proposal.into(),
+                word: name.into(),
+                nearest: found.err().flatten(),
+            });
+        };
+        if !additional.put(place, method) {
+            return Err(SuiteFault::Twice {
+                proposal: proposal.into(),
+                word: text.into(),
+                sort: "key exchange in this place",
+            });
+        }
+    }
+    Ok((additional, rest.join("-")))
+}
+
+/// Each method once (RFC 9370 §2.2.1).
+pub(super) fn check(
+    proposal: &str,
+    first: Method,
+    additional: &Additional,
+) -> Result<(), SuiteFault> {
+    let mut seen = vec![first];
+    for method in additional.methods() {
+        if seen.contains(&method) {
+            return Err(SuiteFault::Contradiction {
+                proposal: proposal.into(),
+                why: "a key exchange method that comes twice adds nothing",
+            });
+        }
+        seen.push(method);
+    }
+    Ok(())
+}
+
 /// The place and the method's word of a text such as `ke1_mlkem768`.
-pub(super) fn split(text: &str) -> Option<(usize, &str)> {
+fn split(text: &str) -> Option<(usize, &str)> {
     let rest = text.strip_prefix("ke")?;
     let (number, method) = rest.split_once('_')?;
     let number: usize = number.parse().ok()?;

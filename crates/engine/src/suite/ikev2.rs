@@ -10,7 +10,7 @@ use crypto::packet::{Encryption, Integrity, Protection};
 
 use super::additional::{self, Additional};
 use super::standing::ikev2_cipher_reason;
-use super::words::{self, Word};
+use super::words;
 use super::{Advice, Found, Reason, Standing, SuiteFault};
 
 /// A suite of an IKE SA of IKEv2, such as `aes128gcm16-prfsha256-curve25519`, or with an additional
@@ -55,7 +55,7 @@ impl FromStr for Ikev2Suite {
 
     /// Without a word for the prf, it uses the hash of the integrity.
     fn from_str(proposal: &str) -> Result<Self, SuiteFault> {
-        let (additional, bare) = read_additional(proposal)?;
+        let (additional, bare) = additional::read(proposal)?;
         let found = Found::read(proposal, &bare, &words::IKEV2)?;
         let missing = |what, example: &str| SuiteFault::Missing {
             proposal: proposal.into(),
@@ -88,57 +88,17 @@ impl FromStr for Ikev2Suite {
     }
 }
 
-/// The additional key exchanges of a proposal, and the words without them.
-fn read_additional(proposal: &str) -> Result<(Additional, String), SuiteFault> {
-    let mut additional = Additional::default();
-    let mut rest = Vec::new();
-    for text in proposal.split('-') {
-        let Some((place, name)) = additional::split(text) else {
-            rest.push(text);
-            continue;
-        };
-        let found = words::find(&[words::METHODS], name);
-        let Ok(Word::Method(method)) = found else {
-            return Err(SuiteFault::Unknown {
-                proposal: proposal.into(),
-                word: name.into(),
-                nearest: found.err().flatten(),
-            });
-        };
-        if !additional.put(place, method) {
-            return Err(SuiteFault::Twice {
-                proposal: proposal.into(),
-                word: text.into(),
-                sort: "key exchange in this place",
-            });
-        }
-    }
-    Ok((additional, rest.join("-")))
-}
-
-/// Each method once (RFC 9370 §2.2.1). The largest one has no place in IKE_SA_INIT, whose messages
-/// cannot be split (draft-ietf-ipsecme-ikev2-mlkem).
-fn check_methods(proposal: &str, first: Method, additional: &Additional) -> Result<(), SuiteFault> {
-    let contradiction = |why| {
-        Err(SuiteFault::Contradiction {
-            proposal: proposal.into(),
-            why,
-        })
-    };
+/// The largest method has no place in IKE_SA_INIT, whose messages cannot be split
+/// (draft-ietf-ipsecme-ikev2-mlkem).
+fn check_methods(proposal: &str, first: Method, more: &Additional) -> Result<(), SuiteFault> {
     if first == Method::MlKem1024 {
-        return contradiction(
-            "mlkem1024 is too large for the first message: put it after another method, as \
-             ke1_mlkem1024",
-        );
+        return Err(SuiteFault::Contradiction {
+            proposal: proposal.into(),
+            why: "mlkem1024 is too large for the first message: put it after another method, as \
+                  ke1_mlkem1024",
+        });
     }
-    let mut seen = vec![first];
-    for method in additional.methods() {
-        if seen.contains(&method) {
-            return contradiction("a key exchange method that comes twice adds nothing");
-        }
-        seen.push(method);
-    }
-    Ok(())
+    additional::check(proposal, first, more)
 }
 
 const fn is_aead(encryption: Encryption) -> bool {

@@ -7,7 +7,7 @@ use crypto::dh::Group;
 use crypto::hash::Hash;
 use crypto::packet::{Encryption, Integrity};
 
-use super::{EspSuite, IkeSuite};
+use super::{EspSuite, IkeSuite, Pfs};
 
 /// How current standards rate a suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,7 +114,7 @@ impl EspSuite {
             cipher,
             is_bare.then_some(bare),
             is_md5.then_some(md5),
-            self.pfs.and_then(group_reason),
+            self.pfs.and_then(Pfs::group).and_then(group_reason),
         ];
         reasons.into_iter().flatten().collect()
     }

@@ -31,7 +31,7 @@ fn every_suite_of_the_catalogue_prints_as_it_reads() {
         for group in [Group::Modp2048, Group::Curve25519] {
             let words = format!("{words}-{}", of_group(group));
             let with_pfs: EspSuite = words.parse().unwrap();
-            assert_eq!(with_pfs.pfs, Some(group));
+            assert_eq!(with_pfs.pfs, Some(group.into()));
             assert_eq!(with_pfs.to_string(), words);
         }
     }

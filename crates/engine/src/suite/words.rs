@@ -131,8 +131,8 @@ const SEQUENCE_NUMBERS: &Table = &[("esn", Word::Esn(true)), ("noesn", Word::Esn
 
 pub(super) const IKE: [&Table; 3] = [CBC, HASHES, GROUPS];
 pub(super) const IKEV2: [&Table; 5] = [AEADS, CBC, HASHES, PRFS, METHODS];
-pub(super) const ESP: [&Table; 6] = [NULL, AEADS, CBC, HASHES, GROUPS, SEQUENCE_NUMBERS];
-pub(super) const AH: [&Table; 3] = [HASHES, GROUPS, SEQUENCE_NUMBERS];
+pub(super) const ESP: [&Table; 7] = [NULL, AEADS, CBC, HASHES, GROUPS, METHODS, SEQUENCE_NUMBERS];
+pub(super) const AH: [&Table; 4] = [HASHES, GROUPS, METHODS, SEQUENCE_NUMBERS];
 
 /// The meaning of a word in these tables, or the nearest valid one, if any is near.
 pub(super) fn find(tables: &[&Table], text: &str) -> Result<Word, Option<&'static str>> {
@@ -144,9 +144,7 @@ pub(super) fn find(tables: &[&Table], text: &str) -> Result<Word, Option<&'stati
         return Err(Some(of_group(Group::Curve25519)));
     }
     if let Some(strength) = strength(text) {
-        let groups = GROUPS
-            .iter()
-            .filter_map(|(name, _)| Some((*name, bits_of_modp(name)?)));
+        let groups = all().filter_map(|(name, _)| Some((*name, bits_of_modp(name)?)));
         let nearest = groups.min_by_key(|(_, bits)| bits.abs_diff(strength));
         return Err(nearest.map(|(name, _)| name));
     }

@@ -161,6 +161,7 @@ impl Cycles {
         match each {
             Each::Cell(cell) => self.works.cost(cell),
             Each::Cipher { cipher, bytes } => self.bytes(&format!("{cipher}-cbc"), *bytes),
+            Each::Aead { cipher, bytes } => self.message(*cipher, *bytes),
             Each::Bytes { primitive, bytes } => self.bytes(primitive, *bytes),
             Each::Prf { hash, bytes } => self.prf(hash, *bytes),
             Each::Hash { hash, bytes } => self.hash(hash, *bytes),
@@ -169,6 +170,22 @@ impl Cycles {
 
     fn bytes(&self, name: &str, bytes: f64) -> Result<f64, Gap> {
         Ok(self.cell(name, Direction::Seal)?.value * bytes + self.call(name))
+    }
+
+    /// A message under an AEAD: the measured whole, otherwise the sum of its halves.
+    fn message(&self, cipher: Encryption, bytes: f64) -> Result<f64, Gap> {
+        let aead = match cipher {
+            Encryption::ChaCha20Poly1305 => chacha_poly(),
+            other => gcm(names::of_encryption(other)),
+        };
+        if self.cell(&aead.whole, Direction::Seal).is_ok() {
+            return self.bytes(&aead.whole, bytes);
+        }
+        let gap = |missing: Gap| Gap(format!("per_byte.{} or {}", aead.whole, missing.0));
+        let ciphered = self.bytes(&aead.cipher, bytes + aead.key_bytes);
+        let blocks = libm::ceil(bytes / MAC_BLOCK) + 2.0;
+        let hashed = self.bytes(aead.mac, MAC_BLOCK * blocks);
+        Ok(ciphered.map_err(gap)? + hashed.map_err(gap)?)
     }
 
     /// Besides the text: two blocks for the key, one for the outer hash.

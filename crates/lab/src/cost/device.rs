@@ -369,8 +369,13 @@ impl Device {
                 cipher: names::of_cipher(cipher),
                 bytes,
             },
-            Task::MessageAead(cipher) => cell(names::of_encryption(cipher), "message"),
-            Task::KeyExchange(method) => cell(names::of_method(method), "agree"),
+            Task::MessageAead(cipher) => Each::Aead { cipher, bytes },
+            Task::KeyShare(method) => cell(names::of_method(method), "generate"),
+            Task::KeySecret(method) if method.is_kem() => {
+                cell(names::of_method(method), "decapsulate")
+            }
+            Task::KeySecret(method) => cell(names::of_method(method), "agree"),
+            Task::KeyAnswer(method) => cell(names::of_method(method), "encapsulate"),
             Task::SignCurve(kind) => cell(&names::of_key(kind), "sign"),
             Task::VerifyCurve(kind) => cell(&names::of_key(kind), "verify"),
             Task::Prf(hash) => Each::Prf {
@@ -517,7 +522,9 @@ fn in_words(task: Task) -> String {
         Task::MessageAead(cipher) => {
             format!("IKE's messages under {}", names::of_encryption(cipher))
         }
-        Task::KeyExchange(method) => format!("a key exchange of {}", names::of_method(method)),
+        Task::KeyShare(method) => format!("a first half of {}", names::of_method(method)),
+        Task::KeySecret(method) => format!("a secret of {}", names::of_method(method)),
+        Task::KeyAnswer(method) => format!("a second half of {}", names::of_method(method)),
         Task::SignCurve(kind) => format!("a signature of {}", names::of_key(kind)),
         Task::VerifyCurve(kind) => format!("the check of a signature of {}", names::of_key(kind)),
         Task::Prf(hash) => format!("IKE's prf with {}", names::of_hash(hash)),

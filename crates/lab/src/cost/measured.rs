@@ -7,7 +7,7 @@
 use core::fmt;
 use std::collections::BTreeMap;
 
-use crypto::packet::Encryption;
+use crypto::packet::{Encryption, Integrity, Protection};
 use document::{Fault, Item, Table};
 use engine::link::wireless::LinkCipher;
 use engine::sa::Protocol;
@@ -197,6 +197,15 @@ impl Measured {
                     .next();
                 let gap = || Gap(format!("suite.{cipher}-sha1"));
                 Ok(found.ok_or_else(gap)?.at(*bytes))
+            }
+            // A message costs as much as an ESP packet of its size.
+            Each::Aead { cipher, bytes } => {
+                let protection = Protection {
+                    encryption: *cipher,
+                    integrity: Integrity::None,
+                };
+                let suite = EspSuite::new(Protocol::Esp, protection);
+                Ok(self.fit(&suite, Direction::Seal)?.at(*bytes))
             }
             // `caravan bench` measures no algorithm of SKIP alone.
             Each::Bytes { primitive, .. } => Err(Gap(format!("suite.{primitive}"))),

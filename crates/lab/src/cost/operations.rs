@@ -107,6 +107,9 @@ impl Operations {
                 let blocks = libm::ceil((bytes + LENGTH_BYTES) / cost.block_bytes);
                 Ok(cost.fixed.value + cost.per_block.value * blocks)
             }
+            Each::Aead { cipher, .. } => {
+                Err(Gap(format!("cipher.{}", names::of_encryption(*cipher))))
+            }
             Each::Bytes { primitive, .. } => Err(Gap(format!("cipher.{primitive}"))),
             Each::Hash { hash, bytes } => {
                 let cost = self.macs.get(*hash);

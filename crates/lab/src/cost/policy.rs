@@ -3,6 +3,7 @@
 //! A policy here is for IPsec or SKIP. One that names several layers is read by
 //! `scenario`.
 
+use core::fmt;
 use core::str::FromStr;
 use std::borrow::Cow;
 
@@ -10,7 +11,7 @@ use crypto::packet::Protection;
 use document::{Fault, Item, parse};
 use engine::plane::shape::{Shape, wire_bytes};
 use engine::sa::{Mode, Protocol};
-use engine::suite::{EspSuite, IkeSuite, SuiteFault};
+use engine::suite::{EspSuite, IkeSuite, Ikev2Suite, Reason, SuiteFault};
 use serde::{Serialize, Serializer};
 
 use super::names::said;
@@ -44,9 +45,22 @@ pub struct Keys {
     /// The key exchange.
     pub exchange: Exchange,
     /// Its suite. PFS is in the words of the ESP suite.
-    pub proposal: IkeSuite,
+    pub proposal: Proposal,
     /// How the ends authenticate.
     pub proof: Proof,
+    /// IKEv2: the gateway answers the first message with a cookie (RFC 7296 §2.6), as under load.
+    pub asks_cookie: bool,
+    /// IKEv2: messages that are too large are split (RFC 7383). IKEv1 always splits them.
+    pub fragments: bool,
+}
+
+/// The suite of a key exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proposal {
+    /// Of IKEv1.
+    V1(IkeSuite),
+    /// Of IKEv2.
+    V2(Ikev2Suite),
 }
 
 /// Key exchanges of the engine.
@@ -56,6 +70,8 @@ pub enum Exchange {
     Main,
     /// Three messages and three (RFC 2409 §5), as in paper U.
     Aggressive,
+    /// IKEv2: two messages and two, and more for EAP and further key exchanges (RFC 7296 §1.2).
+    V2,
 }
 
 /// How ends authenticate.
@@ -69,18 +85,31 @@ pub enum Proof {
     Rsa4096,
     /// A pre-shared key.
     Psk,
+    /// IKEv2: ECDSA signatures and certificates on P-256.
+    EcdsaP256,
+    /// IKEv2: Ed25519 signatures and certificates.
+    Ed25519,
+    /// IKEv2: the station has a password, the gateway a certificate of RSA, 2048 bits.
+    EapMsChapV2,
+    /// IKEv2: both have certificates of RSA, 2048 bits, the station within TLS.
+    EapTls,
 }
 
 const MODES: [(&str, Mode); 2] = [("tunnel", Mode::Tunnel), ("transport", Mode::Transport)];
-const EXCHANGES: [(&str, Exchange); 2] = [
+const EXCHANGES: [(&str, Exchange); 3] = [
+    ("ikev2", Exchange::V2),
     ("ikev1-main", Exchange::Main),
     ("ikev1-aggressive", Exchange::Aggressive),
 ];
-const PROOFS: [(&str, Proof); 4] = [
+const PROOFS: [(&str, Proof); 8] = [
     ("rsa2048", Proof::Rsa2048),
     ("rsa3072", Proof::Rsa3072),
     ("rsa4096", Proof::Rsa4096),
     ("psk", Proof::Psk),
+    ("ecdsa-p256", Proof::EcdsaP256),
+    ("ed25519", Proof::Ed25519),
+    ("eap-mschapv2", Proof::EapMsChapV2),
+    ("eap-tls", Proof::EapTls),
 ];
 
 impl Exchange {
@@ -88,6 +117,41 @@ impl Exchange {
     pub fn deprecated(self) -> Option<&'static str> {
         match self {
             Self::Main | Self::Aggressive => Some("IKEv1 deprecated, RFC 9395"),
+            Self::V2 => None,
+        }
+    }
+}
+
+impl Proof {
+    /// Whether IKEv1 has it.
+    const fn is_of_ikev1(self) -> bool {
+        matches!(
+            self,
+            Self::Rsa2048 | Self::Rsa3072 | Self::Rsa4096 | Self::Psk
+        )
+    }
+
+    /// Whether the station proves itself within EAP.
+    pub const fn is_eap(self) -> bool {
+        matches!(self, Self::EapMsChapV2 | Self::EapTls)
+    }
+}
+
+impl Proposal {
+    /// Why the suite is legacy; empty for a current suite.
+    pub fn legacy_reasons(&self) -> Vec<Reason> {
+        match self {
+            Self::V1(suite) => suite.legacy_reasons(),
+            Self::V2(suite) => suite.legacy_reasons(),
+        }
+    }
+}
+
+impl fmt::Display for Proposal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::V1(suite) => suite.fmt(f),
+            Self::V2(suite) => suite.fmt(f),
         }
     }
 }
@@ -281,6 +345,10 @@ struct WrittenKeys {
     exchange: &'static str,
     proposal: String,
     proof: &'static str,
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    cookie: bool,
+    #[serde(skip_serializing_if = "core::clone::Clone::clone")]
+    fragments: bool,
 }
 
 impl Serialize for Policy {
@@ -297,6 +365,8 @@ impl Serialize for Policy {
                 exchange: said(&EXCHANGES, &keys.exchange),
                 proposal: keys.proposal.to_string(),
                 proof: said(&PROOFS, &keys.proof),
+                cookie: keys.asks_cookie,
+                fragments: keys.fragments,
             }),
             skip: self.suite.skip(),
         };
@@ -307,11 +377,27 @@ impl Serialize for Policy {
 impl Keys {
     fn read(item: &Item) -> Result<Self, Fault> {
         let table = item.table()?;
+        let exchange = table.need("exchange")?.choice("exchange", &EXCHANGES)?;
+        let proposal = table.need("proposal")?;
+        let proof = table.need("proof")?;
         let keys = Self {
-            exchange: table.need("exchange")?.choice("exchange", &EXCHANGES)?,
-            proposal: word(table.need("proposal")?)?,
-            proof: table.need("proof")?.choice("proof", &PROOFS)?,
+            exchange,
+            proposal: match exchange {
+                Exchange::V2 => Proposal::V2(word(proposal)?),
+                Exchange::Main | Exchange::Aggressive => Proposal::V1(word(proposal)?),
+            },
+            proof: proof.choice("proof", &PROOFS)?,
+            asks_cookie: table.or("cookie", false, Item::boolean)?,
+            fragments: table.or("fragments", true, Item::boolean)?,
         };
+        if exchange != Exchange::V2 {
+            for key in ["cookie", "fragments"] {
+                table.refuse(key, "only exchange = \"ikev2\" has it")?;
+            }
+            if !keys.proof.is_of_ikev1() {
+                return Err(proof.fault("only exchange = \"ikev2\" has this proof"));
+            }
+        }
         table.finish()?;
         Ok(keys)
     }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crypto::packet::Encryption;
 use document::{Fault, Table, unknown};
 
 use super::bill::Gap;
@@ -18,6 +19,8 @@ pub(super) enum Each {
     Cell(String),
     /// An IKE body under this cipher.
     Cipher { cipher: &'static str, bytes: f64 },
+    /// An IKE message under a cipher that brings its own integrity.
+    Aead { cipher: Encryption, bytes: f64 },
     /// Bytes through another primitive than a cipher of IKE.
     Bytes { primitive: &'static str, bytes: f64 },
     /// A prf with this hash.
@@ -73,13 +76,22 @@ type Kind = (&'static [&'static str], &'static [&'static str]);
 const OPERATIONS: [Kind; 7] = [
     (
         &[
-            "modp768", "modp1024", "modp1536", "modp2048", "modp3072", "modp4096", "x25519", "p256",
+            "modp768", "modp1024", "modp1536", "modp2048", "modp3072", "modp4096", "modp6144",
+            "modp8192", "x25519", "p256", "p384", "p521",
         ],
         &["generate", "agree"],
     ),
     (&["p256"], &["hash-to-point"]),
     (
-        &["rsa2048", "rsa3072", "rsa4096", "ecdsa-p256", "ed25519"],
+        &[
+            "rsa2048",
+            "rsa3072",
+            "rsa4096",
+            "ecdsa-p256",
+            "ecdsa-p384",
+            "ecdsa-p521",
+            "ed25519",
+        ],
         &["sign", "verify"],
     ),
     (

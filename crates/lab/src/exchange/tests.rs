@@ -185,6 +185,31 @@ fn a_frame_shorter_than_its_framing_is_not_longer_over_the_link() {
     assert_eq!(gap_s(4, "framing = 5\n"), gap_s(8, "framing = 9\n"));
 }
 
+/// Two fragments of 98 bytes have an overhead of the link each, and a message of 196 has one.
+#[test]
+fn fragments_of_a_message_are_packets_each() {
+    let link = link();
+    let found = |packets: &str| {
+        let text = format!(
+            "name = \"x\"\ntitle = \"x\"\n[[message]]\nfrom = \"node\"\nsays = \"x\"\nsource = \
+             \"a page\"\nbytes = 196\n{packets}"
+        );
+        let exchange = Exchange::parse("x", &text).expect("an exchange");
+        let way = Way {
+            size: Staircase::constant(10.0).plus(&Staircase::linear(1.0)),
+            ..way(&link)
+        };
+        let taken = exchange.over(&way).expect("no device");
+        (taken.bytes, taken.send_s.expect("a time"))
+    };
+    let (bytes, send_s) = found("");
+    assert_eq!(bytes, Some(206.0));
+    assert!((send_s - 0.208).abs() < 1e-9, "{send_s}");
+    let (bytes, send_s) = found("packets = 2\n");
+    assert_eq!(bytes, Some(216.0));
+    assert!((send_s - 0.220).abs() < 1e-9, "{send_s}");
+}
+
 #[test]
 fn what_is_no_exchange_is_refused() {
     for (words, more, why) in [

@@ -1,7 +1,8 @@
 //! The fixed certificates and calendar of simulated tunnels: public test data.
 //!
-//! The keys of 2048 bits were made once, so that every run has the same messages of the same
-//! lengths, and fingerprints are comparable. The certificates have the same form as the testbed's.
+//! The keys were made once, so that every run has the same messages of the same lengths, and
+//! fingerprints are comparable: ECDSA signs with the length that most of its signatures have. The
+//! certificates have the same form as the testbed's.
 
 use std::sync::Arc;
 
@@ -20,27 +21,66 @@ pub const STATIONS: [&str; POLICIES_MAX] =
 /// The name in the gateway's certificate.
 pub const GATEWAY: &str = "sg.example";
 
-const AUTHORITY: &str = include_str!("pki/test-only-ca.pem");
-/// It issued the certificates of stations other than the first, under the same name.
-const SECOND_AUTHORITY: &str = include_str!("pki/test-only-ca-2.pem");
-const STATION_CERTIFICATES: [&str; POLICIES_MAX] = [
-    include_str!("pki/test-only-ms.pem"),
-    include_str!("pki/test-only-ms-2.pem"),
-    include_str!("pki/test-only-ms-3.pem"),
-    include_str!("pki/test-only-ms-4.pem"),
-];
-const STATION_KEY: &str = include_str!("pki/test-only-ms.key");
-const GATEWAY_FILES: (&str, &str) = (
-    include_str!("pki/test-only-sg.pem"),
-    include_str!("pki/test-only-sg.key"),
-);
+/// The kind of all keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// RSA, 2048 bits.
+    Rsa2048,
+    /// ECDSA on P-256.
+    P256,
+    /// Ed25519.
+    Ed25519,
+}
+
+/// PEM files.
+struct Files {
+    authority: &'static str,
+    /// It issued the certificates of stations other than the first, under the same name.
+    second: &'static str,
+    gateway: (&'static str, &'static str),
+    stations: [&'static str; POLICIES_MAX],
+    /// All stations have one key.
+    key: &'static str,
+}
+
+macro_rules! files {
+    ($prefix:literal) => {
+        Files {
+            authority: include_str!(concat!("pki/", $prefix, "-ca.pem")),
+            second: include_str!(concat!("pki/", $prefix, "-ca-2.pem")),
+            gateway: (
+                include_str!(concat!("pki/", $prefix, "-sg.pem")),
+                include_str!(concat!("pki/", $prefix, "-sg.key")),
+            ),
+            stations: [
+                include_str!(concat!("pki/", $prefix, "-ms.pem")),
+                include_str!(concat!("pki/", $prefix, "-ms-2.pem")),
+                include_str!(concat!("pki/", $prefix, "-ms-3.pem")),
+                include_str!(concat!("pki/", $prefix, "-ms-4.pem")),
+            ],
+            key: include_str!(concat!("pki/", $prefix, "-ms.key")),
+        }
+    };
+}
+
+static RSA_2048: Files = files!("test-only");
+static P256: Files = files!("test-only-p256");
+static ED25519: Files = files!("test-only-ed25519");
 
 /// The credentials and trust of one end; `rank` is the index in [`STATIONS`].
-pub fn credentials(is_station: bool, rank: usize) -> (LocalMethod, RemoteMethod) {
-    let (certificate, key, authority) = match (is_station, rank) {
-        (true, _) => (STATION_CERTIFICATES[rank], STATION_KEY, AUTHORITY),
-        (false, 0) => (GATEWAY_FILES.0, GATEWAY_FILES.1, AUTHORITY),
-        (false, _) => (GATEWAY_FILES.0, GATEWAY_FILES.1, SECOND_AUTHORITY),
+pub fn credentials(kind: Kind, is_station: bool, rank: usize) -> (LocalMethod, RemoteMethod) {
+    let files = match kind {
+        Kind::Rsa2048 => &RSA_2048,
+        Kind::P256 => &P256,
+        Kind::Ed25519 => &ED25519,
+    };
+    let authority = match (is_station, rank) {
+        (true, _) | (false, 0) => files.authority,
+        (false, _) => files.second,
+    };
+    let (certificate, key) = match is_station {
+        true => (files.stations[rank], files.key),
+        false => files.gateway,
     };
     let read = |text| Certificate::all_from_pem(text).expect("a certificate of our own");
     let key = PrivateKey::from_pem(key).expect("a key of our own");
@@ -49,7 +89,7 @@ pub fn credentials(is_station: bool, rank: usize) -> (LocalMethod, RemoteMethod)
         ..TrustStore::default()
     };
     let local = LocalMethod::Signature {
-        key: Arc::new(key),
+        key: Arc::new(key.of_one_length()),
         chain: read(certificate),
     };
     (local, RemoteMethod::Signature(Arc::new(trusted)))

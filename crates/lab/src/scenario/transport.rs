@@ -86,7 +86,6 @@ fn record(item: &Item) -> Result<u32, Fault> {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 fn named<S: Serializer>(records: &Records, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&records.to_string())
 }

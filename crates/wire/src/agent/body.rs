@@ -19,6 +19,8 @@ pub struct Request {
     pub objectives: u8,
     /// The IPsec options that Client's back-end can do, one bit each.
     pub options: u8,
+    /// The versions of IKE that it can do, and whether it has a PPK of the key: one bit each.
+    pub ike: u8,
     /// Client's time, seconds since 1970.
     pub time: u64,
     /// Seconds that the tunnel shall live.
@@ -49,6 +51,19 @@ pub struct Referral {
     pub request: Vec<u8>,
     /// Its signature by the one-time key.
     pub signature: [u8; SIGNATURE_LEN],
+    /// The tunnel's PPK, if the request wants one.
+    pub ppk: Option<Ppk>,
+}
+
+/// A tunnel's post-quantum pre-shared key (RFC 8784). A secret: whoever has it wipes it, and
+/// nothing shows it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Ppk(pub [u8; KEY_LEN]);
+
+impl core::fmt::Debug for Ppk {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Ppk")
+    }
 }
 
 /// Step 6: what Target says to a referral.
@@ -107,6 +122,8 @@ pub struct Offer {
     pub nonce: [u8; LABEL_LEN],
     /// One bit each. None: it cannot build an end now.
     pub options: u8,
+    /// The versions of IKE that it can do, and whether its back-end can use a PPK: one bit each.
+    pub ike: u8,
     /// Seconds for which this holds.
     pub lifetime: u32,
     /// How many tunnels more Target has room for, of those that it allows this Host.
@@ -144,6 +161,10 @@ pub enum Verdict {
     NoRoom,
     /// Target cannot build an end now.
     NotReady,
+    /// Client's and Target's back-ends have no version of IKE in common.
+    NoCommonVersion,
+    /// The request wants a PPK, and Host has none of this key.
+    NoPpk,
     /// A number that we do not know: refused.
     Other(u8),
 }
@@ -163,6 +184,8 @@ numbered!(Verdict: u8 {
     Misdirected = 11,
     NoRoom = 12,
     NotReady = 13,
+    NoCommonVersion = 14,
+    NoPpk = 15,
 });
 
 impl Request {
@@ -175,6 +198,7 @@ impl Request {
             user_id: text(&mut r, USER_ID_MAX, "User ID")?,
             objectives: r.u8("Objective ID")?,
             options: r.u8("options")?,
+            ike: r.u8("versions of IKE")?,
             time: r.u64("time")?,
             lifetime: r.u32("lifetime")?,
             fresh: match r.u8("whether there are fresh keys")? {
@@ -199,6 +223,7 @@ impl Request {
         write_text(&mut w, &self.user_id);
         w.u8(self.objectives);
         w.u8(self.options);
+        w.u8(self.ike);
         w.u64(self.time);
         w.u32(self.lifetime);
         match &self.fresh {
@@ -224,6 +249,11 @@ impl Referral {
             time: r.u64("time")?,
             request: long(&mut r, MESSAGE_MAX, "request")?.to_vec(),
             signature: r.array("signature of the request")?,
+            ppk: match r.u8("whether there is a PPK")? {
+                0 => None,
+                1 => Some(Ppk(r.array("PPK")?)),
+                _ => return Err(Malformed::Value("whether there is a PPK")),
+            },
         };
         r.finish("referral")?;
         Ok(referral)
@@ -237,6 +267,13 @@ impl Referral {
         w.u64(self.time);
         write_long(&mut w, &self.request);
         w.bytes(&self.signature);
+        match &self.ppk {
+            None => w.u8(0),
+            Some(ppk) => {
+                w.u8(1);
+                w.bytes(&ppk.0);
+            }
+        }
         w.into_vec()
     }
 }
@@ -341,6 +378,7 @@ impl Offer {
         let offer = Self {
             nonce: r.array("nonce")?,
             options: r.u8("options")?,
+            ike: r.u8("versions of IKE")?,
             lifetime: r.u32("lifetime of an offer")?,
             room: r.u16("room of an offer")?,
         };
@@ -353,6 +391,7 @@ impl Offer {
         let mut w = Writer::new();
         w.bytes(&self.nonce);
         w.u8(self.options);
+        w.u8(self.ike);
         w.u32(self.lifetime);
         w.u16(self.room);
         w.into_vec()

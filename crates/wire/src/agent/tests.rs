@@ -8,6 +8,7 @@ pub(super) fn request() -> Request {
         user_id: "alice".into(),
         objectives: 0b11,
         options: 0b100,
+        ike: 0b110,
         time: 1_795_000_000,
         lifetime: 3_600,
         fresh: Some(Fresh {
@@ -22,6 +23,8 @@ fn tunneling() -> Tunneling {
         sealing_key: [1; 32],
         signing_key: [2; 32],
         option: 3,
+        ike_version: 2,
+        has_ppk: true,
         until: 1_795_000_600,
         addresses: vec![
             [192, 0, 2, 1].into(),
@@ -68,16 +71,16 @@ fn check<T: PartialEq + core::fmt::Debug>(
 fn a_request_is_laid_out_as_documented() {
     let octets = hex("01010101010101010101010101010101
          0202020202020202020202020202020202020202020202020202020202020202
-         05 616c696365 03 04 000000006afd86c0 00000e10 01
+         05 616c696365 03 04 06 000000006afd86c0 00000e10 01
          0303030303030303030303030303030303030303030303030303030303030303
          0003 040404");
     assert_eq!(request().to_vec(), octets);
     let message = hex(
-        "43544102 01 10 07070707070707070707070707070707 08080808080808080808080808080808
+        "43544103 01 10 07070707070707070707070707070707 08080808080808080808080808080808
          0909090909090909090909090909090909090909090909090909090909090909 0a0a0a0a0a",
     );
     assert_eq!(sealed().to_vec(), message);
-    let message = hex("43544102 06 00 08080808080808080808080808080808
+    let message = hex("43544103 06 00 08080808080808080808080808080808
          000001a1ee4ca100 0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b
          0909090909090909090909090909090909090909090909090909090909090909 0a0a0a0a0a");
     assert_eq!(inquiry().to_vec(), message);
@@ -110,8 +113,15 @@ fn bodies_read_back_whole_and_only_whole() {
         time: 3,
         request: vec![4; 10],
         signature: [5; 64],
+        ppk: Some(Ppk([6; 32])),
     };
     check(&referral.to_vec(), Referral::parse, &referral);
+    assert!(!format!("{referral:?}").contains("6, 6"));
+    let plain = Referral {
+        ppk: None,
+        ..referral
+    };
+    check(&plain.to_vec(), Referral::parse, &plain);
     let authorization = Authorization {
         request: [1; 32],
         verdict: Verdict::Other(200),
@@ -139,6 +149,7 @@ fn bodies_read_back_whole_and_only_whole() {
     let offer = Offer {
         nonce: [1; 16],
         options: 0b1111,
+        ike: 0b111,
         lifetime: 60,
         room: 300,
     };
@@ -243,6 +254,7 @@ fn messages_have_the_sizes_that_a_study_counts() {
     let offer = Offer {
         nonce,
         options: 1,
+        ike: 1,
         lifetime: 2,
         room: 3,
     };
@@ -252,6 +264,7 @@ fn messages_have_the_sizes_that_a_study_counts() {
         time,
         request: request.to_vec(),
         signature: [5; 64],
+        ppk: None,
     };
     let authorization = Authorization {
         request: [1; 32],
@@ -284,5 +297,5 @@ fn messages_have_the_sizes_that_a_study_counts() {
         let packet = 28 + message.to_vec().len();
         packet + if packet > 1_500 { 20 } else { 0 }
     });
-    assert_eq!(packets, [566, 210, 209, 712, 2_159, 2_134]);
+    assert_eq!(packets, [567, 210, 210, 714, 2_161, 2_136]);
 }

@@ -38,6 +38,10 @@ pub struct Tunneling {
     pub signing_key: [u8; KEY_LEN],
     /// The option of the tunnel, 1 to 4.
     pub option: u8,
+    /// The version of IKE, 1 or 2.
+    pub ike_version: u8,
+    /// Whether IKE mixes the tunnel's PPK into its keys.
+    pub has_ppk: bool,
     /// When the tunnel ends, seconds since 1970.
     pub until: u64,
     /// Where Target is.
@@ -64,6 +68,12 @@ impl Tunneling {
             sealing_key: r.array("target's sealing key")?,
             signing_key: r.array("target's signing key")?,
             option: r.u8("option")?,
+            ike_version: r.u8("version of IKE")?,
+            has_ppk: match r.u8("whether there is a PPK")? {
+                0 => false,
+                1 => true,
+                _ => return Err(Malformed::Value("whether there is a PPK")),
+            },
             until: r.u64("end of the tunnel")?,
             addresses: list(&mut r, ADDRESSES_MAX, "addresses", address)?,
             networks: list(&mut r, NETWORKS_MAX, "networks", Network::read)?,
@@ -93,6 +103,8 @@ impl Tunneling {
         w.bytes(&self.sealing_key);
         w.bytes(&self.signing_key);
         w.u8(self.option);
+        w.u8(self.ike_version);
+        w.u8(self.has_ppk.into());
         w.u64(self.until);
         write_list(&mut w, &self.addresses, |w, it| write_address(w, *it));
         write_list(&mut w, &self.networks, |w, it| it.write(w));

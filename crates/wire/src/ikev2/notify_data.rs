@@ -17,7 +17,7 @@ const NO_NATS_V6_LEN: usize = 36;
 /// Octets of a token of quick crash detection (RFC 6290 §5).
 const QCD_TOKEN_LEN: core::ops::RangeInclusive<usize> = 16..=128;
 /// Octets of a PPK confirmation (RFC 9867 §3.1).
-const PPK_CONFIRMATION_LEN: usize = 8;
+pub const PPK_CONFIRMATION_LEN: usize = 8;
 /// Methods that one SUPPORTED_AUTH_METHODS may announce.
 pub const MAX_ANNOUNCED_METHODS: usize = 64;
 
@@ -201,6 +201,12 @@ impl Notify {
         let mut r = self.expect(NotifyType::PpkIdentity)?;
         let kind = r.u8("PPK identity type")?;
         Ok((kind, r.rest()))
+    }
+
+    /// PPK_IDENTITY_KEY (RFC 9867 §3.1).
+    pub fn ppk_identity_key(named: &PpkIdentityKey<'_>) -> Self {
+        let value = [&[named.kind], named.identity, named.confirmation];
+        Self::new(NotifyType::PpkIdentityKey, value.concat())
     }
 
     /// Type and octets of the identity in PPK_IDENTITY_KEY, and its confirmation (RFC 9867 §3.1).

@@ -34,8 +34,14 @@ use crate::sys;
 
 /// The arguments of this process.
 pub const COMMAND: [&str; 1] = ["tunnel-end"];
-/// Stand in a configuration for the files of own certificates, key, and the other end's.
-pub const PLACES: [&str; 3] = ["place-of-own", "place-of-key", "place-of-peer"];
+/// Stand in a configuration for the files of own certificates, key, the other end's certificates,
+/// and the PPK.
+pub const PLACES: [&str; 4] = [
+    "place-of-own",
+    "place-of-key",
+    "place-of-peer",
+    "place-of-ppk",
+];
 /// Octets of what it is started with.
 const START_MAX: usize = 256 << 10;
 /// Octets of a line.
@@ -58,7 +64,7 @@ pub struct Start {
     name: String,
     folder: PathBuf,
     configuration: Zeroizing<String>,
-    files: [Zeroizing<Vec<u8>>; 3],
+    files: [Zeroizing<Vec<u8>>; 4],
 }
 
 /// Questions to a running charon that make a tunnel.
@@ -102,14 +108,14 @@ impl Start {
 
     fn of(parts: &Parts) -> Option<Self> {
         let text = |at: usize| String::from_utf8(parts.0.get(at)?.to_vec()).ok();
-        let [a, b, c] = [4, 5, 6].map(|at| parts.0.get(at).cloned());
+        let [a, b, c, d] = [4, 5, 6, 7].map(|at| parts.0.get(at).cloned());
         let is_it = parts.0.first().is_some_and(|kind| &kind[..] == OWN);
-        (is_it && parts.0.len() == 7).then_some(())?;
+        (is_it && parts.0.len() == 8).then_some(())?;
         Some(Self {
             name: text(1)?,
             folder: text(2)?.into(),
             configuration: Zeroizing::new(text(3)?),
-            files: [a?, b?, c?],
+            files: [a?, b?, c?, d?],
         })
     }
 }

@@ -184,9 +184,15 @@ fn told(source: io::Error) -> BackendError {
 
 /// What the attendant needs. Places of files are filled in where they are known.
 pub(super) fn start(it: &Description, folder: &Path) -> Start {
-    let [own, key, peer] = attendant::PLACES;
+    let [own, key, peer, ppk] = attendant::PLACES;
     let table = format!("[daemon]\ntun = \"{DEVICE}\"\n\n");
-    let text = table + &toml(it, &Places { own, key, peer });
+    let places = Places {
+        own,
+        key,
+        peer,
+        ppk,
+    };
+    let text = table + &toml(it, &places);
     let mut start = Start::new(it.name(), folder.to_owned(), text);
     if let Credential::Certificates { chain, key, peer } = &it.credential {
         let pem = |chain: &[Vec<u8>]| -> String {
@@ -196,6 +202,9 @@ pub(super) fn start(it: &Description, folder: &Path) -> Start {
         start.file(0, pem(chain).as_bytes());
         start.file(1, crypto::cert::private_key_pem(&key.0).as_bytes());
         start.file(2, pem(&peer[..1]).as_bytes());
+    }
+    if let Some(ppk) = &it.ppk {
+        start.file(3, ppk.key.text().as_bytes());
     }
     start
 }

@@ -35,6 +35,11 @@ impl Files {
         self
     }
 
+    /// For whom they are.
+    pub(super) fn kind(&self) -> Kind {
+        self.kind
+    }
+
     pub(super) fn options(&self) -> Options {
         match self.kind.has_ike() || self.has_session_keys {
             true => self.kind.options(),

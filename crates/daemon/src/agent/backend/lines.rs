@@ -12,9 +12,11 @@ use anyhow::{Context, bail};
 use crypto::cert::{Certificate, private_key_der};
 use engine::agent::TunnelId;
 use engine::agent::description::{
-    Credential, Description, End, Inner, Key, Name, Proposals, Side, tunnel_of,
+    Credential, Description, End, Inner, Key, Name, Ppk, Proposals, Side, tunnel_of,
 };
+use engine::agent::ike::IkeVersion;
 use engine::agent::objectives::SecurityOption;
+use engine::agent::ppk::TunnelPpk;
 use engine::agent::target::SessionKey;
 use engine::agent::writers::{Kind, Texts, write, write_in};
 use serde::{Deserialize, Serialize};
@@ -92,6 +94,10 @@ struct EndText {
     credential: CredentialText,
     #[serde(default)]
     proposals: Vec<String>,
+    /// The version of IKE.
+    ike: Option<u8>,
+    /// A PPK with the tunnel's name: 32 octets, all of them this one.
+    ppk: Option<u8>,
     networks: Vec<String>,
     /// "asked", "outer", or the address that is lent.
     inner: String,
@@ -151,7 +157,7 @@ pub fn run() -> anyhow::Result<()> {
 async fn answer(question: Question, backend: &mut Option<Backend>) -> anyhow::Result<Value> {
     if let Question::Texts { kind, end, folder } = question {
         let kind = Kind::of_name(&kind).context("there is no such kind")?;
-        let end = end.read()?;
+        let end = end.read(kind.ike().best().unwrap_or(IkeVersion::V2))?;
         let texts = match folder {
             Some(folder) => write_in(kind, &end, &folder)?,
             None => write(kind, &end)?,
@@ -172,7 +178,7 @@ async fn answer(question: Question, backend: &mut Option<Backend>) -> anyhow::Re
     let backend = backend.as_mut().context("open a back-end first")?;
     match question {
         Question::Build(end) => {
-            backend.build(&end.read()?).await?;
+            backend.build(&end.read(IkeVersion::V2)?).await?;
             Ok(json!({"done": true}))
         }
         Question::State(tunnel) => {
@@ -215,13 +221,17 @@ impl Which {
 }
 
 impl EndText {
-    fn read(&self) -> anyhow::Result<Description> {
+    /// `ike`: the version if none is said.
+    fn read(&self, ike: IkeVersion) -> anyhow::Result<Description> {
         let options = SecurityOption::ALL.into_iter();
         let option = options
             .into_iter()
             .find(|option| option.name() == self.option);
+        let tunnel = id(&self.tunnel)?;
+        let ike = IkeVersion::of_number(self.ike.unwrap_or(ike.number()));
+        let ike = ike.context("there is no such version of IKE")?;
         Ok(Description {
-            tunnel: id(&self.tunnel)?,
+            tunnel,
             side: match self.side.as_str() {
                 "client" => Side::Client,
                 "target" => Side::Target,
@@ -231,7 +241,11 @@ impl EndText {
             local: self.local.read()?,
             remote: self.remote.read()?,
             credential: self.credential.read()?,
-            proposals: Proposals::read(&self.proposals, self.legacy)?,
+            ike,
+            ppk: self
+                .ppk
+                .map(|octet| Ppk::of_tunnel(tunnel, TunnelPpk([octet; 32]))),
+            proposals: Proposals::read(&self.proposals, ike, self.legacy)?,
             networks: self
                 .networks
                 .iter()
@@ -331,7 +345,7 @@ mod tests {
             "identity": "gw"}, "credential": {"secret": 7}, "networks": ["10.0.0.0/8"], "inner":
             "asked"}"#;
         let end: EndText = serde_json::from_str(text).expect("an end");
-        let it = end.read().expect("a description");
+        let it = end.read(IkeVersion::V2).expect("a description");
         assert_eq!((it.side, it.option), (Side::Client, SecurityOption::AhEsp));
         assert_eq!(it.name(), name_of(TunnelId([7; 16])));
         for (from, to) in [
@@ -341,7 +355,7 @@ mod tests {
             ("/8", "/x"),
         ] {
             let end: EndText = serde_json::from_str(&text.replace(from, to)).expect("an end");
-            assert!(end.read().is_err(), "{to}");
+            assert!(end.read(IkeVersion::V2).is_err(), "{to}");
         }
     }
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use engine::agent::TunnelId;
 use engine::agent::description::{Description, Side};
 use engine::agent::objectives::{Options, SecurityOption};
-use engine::agent::writers::{Kind, vici};
+use engine::agent::writers::{Charon, Kind, vici};
 use wire::codec::Malformed;
 use wire::vici::{Packet, Section};
 
@@ -33,6 +33,7 @@ pub struct StrongSwan {
     logging: Vec<OsString>,
     /// Its ESP is the plugin kernel-libipsec.
     is_libipsec: bool,
+    charon: Charon,
     ends: BTreeMap<TunnelId, End>,
 }
 
@@ -57,10 +58,14 @@ impl StrongSwan {
             Some(wire::vici::Value::List(all)) => all.iter().any(|one| one == b"kernel-libipsec"),
             _ => false,
         };
+        let charon = Charon {
+            has_mlkem: has_mlkem(&socket).await?,
+        };
         Ok(Self {
             socket,
             logging,
             is_libipsec,
+            charon,
             ends: BTreeMap::new(),
         })
     }
@@ -107,10 +112,11 @@ impl StrongSwan {
     /// Asks charon for all parts. Client's end has a process that takes it down, however this one
     /// ends.
     async fn load(&mut self, it: &Description) -> Result<(), BackendError> {
-        let messages = vici(it)?;
+        let messages = vici(it, self.charon)?;
         let parts = [
             ("load-pool", messages.pool),
             ("load-shared", messages.shared),
+            ("load-shared", messages.ppk),
             ("load-key", messages.key),
             ("load-conn", Some(messages.connection)),
         ];
@@ -265,6 +271,18 @@ async fn stats(socket: &Path) -> Result<Section, BackendError> {
         charon.ask("stats", Section::new()).await
     };
     asked.await.map_err(told("its plugins"))
+}
+
+/// Whether it has ML-KEM and additional key exchanges: strongSwan has them from 6.0 on.
+async fn has_mlkem(socket: &Path) -> Result<bool, BackendError> {
+    let asked = async {
+        let mut charon = Vici::open(socket).await?;
+        charon.ask("get-algorithms", Section::new()).await
+    };
+    let known = asked.await.map_err(told("its algorithms"))?;
+    let groups = known.section("ke").into_iter();
+    let mut groups = groups.flat_map(|all| all.0.iter());
+    Ok(groups.any(|(name, _)| name == "ML_KEM_768"))
 }
 
 /// What its process says of the start: charon's name of the key, which is unloaded with the tunnel

@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use engine::agent::writers::ppk_name;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::time::{Instant, timeout_at};
@@ -103,6 +104,7 @@ impl Vici {
             ("unload-conn", one("name")),
             ("unload-pool", one("name")),
             ("unload-shared", one("id")),
+            ("unload-shared", Section::new().with("id", ppk_name(name))),
         ];
         orders.extend(key.map(|id| ("unload-key", Section::new().with("id", id))));
         for (command, order) in orders {

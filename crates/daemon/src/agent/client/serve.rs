@@ -21,6 +21,7 @@ use crate::agent::clock::{Times, calendar};
 use crate::agent::drops::Shown;
 use crate::agent::ends::{Order, Report};
 use crate::agent::log::Log;
+use crate::agent::ppk;
 use crate::agent::worker::Orders;
 use crate::console;
 use crate::service::Signals;
@@ -290,6 +291,7 @@ impl Serving {
             let text = format!("the tunnel is up ({option}), until {until}; ^C takes it down\n");
             console::say(&text)?;
         }
+        ppk::tell(event);
         Ok(())
     }
 }

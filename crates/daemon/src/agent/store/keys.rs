@@ -5,6 +5,7 @@
 
 use crypto::ed25519::VerifyKey;
 use engine::agent::host::{ANSWER_LIVES, Answer, Ask, Half, Record, Refusals, State};
+use engine::agent::ppk::KeyPpk;
 use engine::agent::{Digest, Handle};
 use engine::time::Calendar;
 use zeroize::Zeroizing;
@@ -16,7 +17,7 @@ use super::{StoreError, Which, check_name};
 /// The columns of a record after its handle.
 macro_rules! columns {
     () => {
-        "handle, half_kind, half, user_id, not_after, refused, wrong_users, \
+        "handle, half_kind, half, user_id, not_after, refused, wrong_users, ppk, \
          state, request, taken_at, answer"
     };
 }
@@ -72,6 +73,9 @@ async fn sweep(link: &mut Link, ask: &Ask, before: Calendar) -> Result<Answer, S
     let forget = "UPDATE agent_keys SET answer = NULL \
                   WHERE state = 'used' AND taken_at < $1 AND answer IS NOT NULL";
     link.change(forget, &[Value::Number(forgotten)]).await?;
+    // A key whose time is over takes no request any more, by any Host's clock.
+    let forget = "UPDATE agent_keys SET ppk = NULL WHERE not_after < $1 AND ppk IS NOT NULL";
+    link.change(forget, &[Value::Number(before.0)]).await?;
     Ok(Answer::Swept(swept))
 }
 
@@ -80,7 +84,8 @@ async fn write(link: &mut Link, handle: Handle, state: &State) -> Result<(), Sto
     let handle = Value::octets(&handle.0);
     let changed = match state {
         State::Taken { request, at } => {
-            let sql = "UPDATE agent_keys SET state = 'taken', request = $1, taken_at = $2 \
+            let sql = "UPDATE agent_keys SET state = 'taken', request = $1, taken_at = $2, \
+                       ppk = NULL \
                        WHERE handle = $3 AND state = 'valid'";
             let values = [Value::octets(&request.0), Value::Number(at.0), handle];
             link.change(sql, &values).await?
@@ -115,7 +120,8 @@ async fn note(link: &mut Link, handle: Handle, record: &Record) -> Result<(), St
     };
     let requests = record.refusals.requests.iter();
     let requests: Vec<u8> = requests.flat_map(|it| it.0).collect();
-    let sql = "UPDATE agent_keys SET refused = $1, wrong_users = $2, state = $3 \
+    let sql = "UPDATE agent_keys SET refused = $1, wrong_users = $2, state = $3, \
+               ppk = CASE $3 WHEN 'valid' THEN ppk END \
                WHERE handle = $4 AND state = 'valid'";
     let values = [
         Value::octets(&requests),
@@ -140,16 +146,26 @@ pub(super) async fn issue(link: &mut Link, keys: &[(Handle, Record)]) -> Result<
             Half::Public(key) => ("public", &key.0),
             Half::Shared(pair) => ("shared", pair),
         };
-        let insert = "INSERT INTO agent_keys \
-                      (handle, half_kind, half, user_id, not_after, state) \
-                      VALUES ($1, $2, $3, $4, $5, 'valid') ON CONFLICT (handle) DO NOTHING";
-        let values = [
+        // PostgreSQL wants to know of what type a value is that is not there.
+        let insert = match record.ppk {
+            None => {
+                "INSERT INTO agent_keys (handle, half_kind, half, user_id, not_after, state) \
+                 VALUES ($1, $2, $3, $4, $5, 'valid') ON CONFLICT (handle) DO NOTHING"
+            }
+            Some(_) => {
+                "INSERT INTO agent_keys (handle, half_kind, half, user_id, not_after, state, ppk) \
+                 VALUES ($1, $2, $3, $4, $5, 'valid', $6) ON CONFLICT (handle) DO NOTHING"
+            }
+        };
+        let mut values = vec![
             Value::octets(&handle.0),
             kind.into(),
             Value::octets(half),
             record.user.as_str().into(),
             Value::Number(record.not_after.0),
         ];
+        let ppk = record.ppk.as_ref();
+        values.extend(ppk.map(|ppk| Value::octets(ppk.octets())));
         if link.change(insert, &values).await? == 0 {
             return Err(StoreError::HandleTaken(*handle));
         }
@@ -164,7 +180,8 @@ pub(super) async fn revoke(link: &mut Link, which: &Which) -> Result<usize, Stor
         Which::User(user) => (" AND user_id = $1", vec![user.as_str().into()]),
         Which::All => ("", Vec::new()),
     };
-    let sql = format!("UPDATE agent_keys SET state = 'revoked' WHERE state = 'valid'{of}");
+    let sql =
+        format!("UPDATE agent_keys SET state = 'revoked', ppk = NULL WHERE state = 'valid'{of}");
     Ok(link.change(&sql, &values).await? as usize)
 }
 
@@ -191,6 +208,10 @@ fn record_of(mut row: Row) -> Result<(Handle, Record), StoreError> {
     let user = row.text()?;
     let not_after = Calendar(row.number()?);
     let refusals = refusals_of(&mut row)?;
+    let ppk = match row.value() {
+        Value::Octets(octets) => octets.first_chunk().map(KeyPpk::of_octets),
+        _ => None,
+    };
     let state = match row.text()?.as_str() {
         "valid" => State::Valid,
         "revoked" => State::Revoked,
@@ -219,6 +240,7 @@ fn record_of(mut row: Row) -> Result<(Handle, Record), StoreError> {
         not_after,
         state,
         refusals,
+        ppk,
     };
     Ok((handle, record))
 }

@@ -8,7 +8,7 @@ use super::link::{Access, Link};
 use super::{StoreError, Value};
 
 /// Each makes the next version of the schema, from 1 on.
-const MIGRATIONS: [&str; 3] = [HOST, TARGET, REFUSALS];
+const MIGRATIONS: [&str; 4] = [HOST, TARGET, REFUSALS, PPKS];
 
 /// Step 1 in time: Host's keys. `taken_at` stays when a key is used, and tells how old its answer
 /// is.
@@ -71,6 +71,13 @@ CREATE INDEX agent_spent_by_target ON agent_spent (target, has_ended);
 const REFUSALS: &str = "
 ALTER TABLE agent_keys ADD COLUMN refused BLOB;
 ALTER TABLE agent_keys ADD COLUMN wrong_users INTEGER NOT NULL DEFAULT 0;
+";
+
+/// What a key gives for its tunnel's PPK. The database itself has it no longer than the key is
+/// valid.
+const PPKS: &str = "
+ALTER TABLE agent_keys ADD COLUMN ppk BLOB
+    CHECK (ppk IS NULL OR (length(ppk) = 32 AND state = 'valid'));
 ";
 
 /// The version that this program reads and writes.

@@ -6,6 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use crypto::ed25519::VerifyKey;
 use engine::agent::host::{ANSWER_LIVES, Half, State};
+use engine::agent::ppk::KeyPpk;
 use engine::time::Calendar;
 use rusqlite::Connection;
 
@@ -53,8 +54,12 @@ fn handle(number: u8) -> Handle {
 
 fn record() -> Record {
     let half = Half::Public(VerifyKey([9; 32]));
-    Record::new(half, "alice".into(), Calendar(1_000))
+    let mut record = Record::new(half, "alice".into(), Calendar(1_000));
+    record.ppk = Some(KeyPpk::of_octets(&PPK));
+    record
 }
+
+const PPK: [u8; 32] = [0xa7; 32];
 
 fn take(number: u8) -> Ask {
     Ask::Take {
@@ -183,13 +188,12 @@ async fn an_earlier_version_is_brought_to_ours_and_a_later_one_refused() {
     let mut link = Link::Sqlite(place.open(Missing::Made).expect("it opens"));
     schema::make_version(&mut link, 1).await.expect("version 1");
     link.begin(Access::Writes).await.expect("begun");
-    keys::issue(&mut link, &[(handle(1), record())])
-        .await
-        .expect("issued");
-    // As a program of that version has taken it.
-    let take = "UPDATE agent_keys SET state = 'taken', request = $1, taken_at = 100";
-    let taken = link.change(take, &[Value::octets(&REQUEST.0)]).await;
-    assert_eq!(taken.expect("taken"), 1);
+    // As a program of that version has issued and taken it.
+    let taken = "INSERT INTO agent_keys \
+                 (handle, half_kind, half, user_id, not_after, state, request, taken_at) \
+                 VALUES ($1, 'public', $2, 'alice', 1000, 'taken', $3, 100)";
+    let values = [&handle(1).0[..], &[9; 32], &REQUEST.0].map(Value::octets);
+    assert_eq!(link.change(taken, &values).await.expect("taken"), 1);
     link.commit().await.expect("written");
     let members = link.rows("SELECT count(*) FROM agent_members", &[]).await;
     assert!(members.is_err(), "version 1 has no members");
@@ -211,6 +215,42 @@ async fn an_earlier_version_is_brought_to_ours_and_a_later_one_refused() {
     let said = refused(folder.open(StoreRole::Host).await);
     assert!(said.contains(&format!("version {}", known + 1)), "{said}");
     assert!(said.contains("use a newer caravan"), "{said}");
+}
+
+/// Taken, revoked, or its time is over: the file itself has nothing of it left.
+#[tokio::test]
+async fn what_a_key_gives_for_ppks_is_gone_with_it() {
+    for how in 0..4 {
+        let folder = Folder::new("ppk");
+        let mut host = folder.open_with_key().await;
+        let has_ppk = || {
+            let whole = fs::read(folder.file()).expect("a file");
+            whole.windows(PPK.len()).any(|part| part == PPK)
+        };
+        assert!(has_ppk());
+        let refuse = |number| Ask::Refuse {
+            handle: handle(1),
+            request: Digest([number; 32]),
+            is_wrong_user: true,
+        };
+        match how {
+            0 => assert!(host.answer(&take(1)).await == Answer::Taken),
+            1 => assert_eq!(host.revoke(Which::All).await.expect("revoked"), 1),
+            2 => {
+                for number in 0..5 {
+                    assert!(has_ppk());
+                    assert!(host.answer(&refuse(number)).await == Answer::Noted);
+                }
+            }
+            _ => {
+                let before = Calendar(1_001);
+                host.answer(&Ask::Sweep { before }).await;
+            }
+        }
+        assert!(!has_ppk(), "{how}");
+        let found = host.answer(&Ask::Find(handle(1))).await;
+        assert!(matches!(found, Answer::Found(Some(record)) if record.ppk.is_none()));
+    }
 }
 
 #[tokio::test]

@@ -61,6 +61,7 @@ impl Builder<'_> {
             id: id.clone(),
             key: Secret(octets.to_vec()),
             is_required: table.ppk_required,
+            is_early: table.ppk_intermediate,
         })))
     }
 }

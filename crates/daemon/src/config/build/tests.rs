@@ -207,6 +207,9 @@ fn a_post_quantum_pre_shared_key_has_a_name_a_private_file_and_ikev2() {
     write(&format!("{secret}\n"), 0o600);
     let ppk = with(2, both).expect("a key").expect("one");
     assert_eq!((&ppk.id[..], ppk.is_required), ("fleet", true));
+    assert!(ppk.is_early);
+    let late = format!("{both}\nppk_intermediate = false");
+    assert!(!with(2, &late).expect("a key").expect("one").is_early);
     assert_eq!(ppk.key.0, secret.as_bytes());
     let optional = format!("{both}\nppk_required = false");
     assert!(!with(2, &optional).expect("a key").expect("one").is_required);

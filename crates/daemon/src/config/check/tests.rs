@@ -754,3 +754,37 @@ local_ts = [\"10.77.0.0/24\"]
         "not a client of ours"
     );
 }
+
+#[test]
+fn what_a_version_of_ike_cannot_negotiate_for_a_child_is_refused() {
+    let folder = Folder::new("children-versions");
+    let with = |version: u8, more: &str| {
+        let text = PSK.replace(
+            "legacy = true",
+            &format!("legacy = true\nversion = {version}"),
+        );
+        format!("{text}{more}\n")
+    };
+    for word in ["aes128gcm16-ecp256", "aes128gcm16-curve25519-ke1_mlkem768"] {
+        let proposal = format!("esp_proposals = [\"{word}\"]");
+        folder.load(&with(2, &proposal)).expect("of IKEv2");
+        let said = folder.refuses(&with(1, &proposal));
+        let wanted = format!("{word} of child net has a key exchange that IKEv1 does not have");
+        assert!(said.contains(&wanted), "{said}");
+    }
+    let short = "esp_proposals = [\"aes128gcm16-modp1024\"]";
+    folder.load(&with(1, short)).expect("of IKEv1");
+    let said = folder.refuses(&with(2, short));
+    assert!(said.contains("a group below 2048 bits"), "{said}");
+    let ports = |version| with(version, "").replace("/24\"]", "/24[tcp/1-1023]\"]");
+    folder.load(&ports(2)).expect("of IKEv2");
+    let said = folder.refuses(&ports(1));
+    assert!(said.contains("which IKEv1 cannot name"), "{said}");
+    let said = folder.refuses(&with(2, "").replace("version = 2", "childless = \"maybe\""));
+    assert!(said.contains("childless"), "{said}");
+    let said = folder.refuses(&with(2, "esp_proposals = [\"aes128gcm16-ke1_mlkem768\"]"));
+    assert!(
+        said.contains("the key exchange before the additional ones is missing"),
+        "{said}"
+    );
+}

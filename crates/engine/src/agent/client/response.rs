@@ -11,6 +11,7 @@ use super::{
 use crate::agent::audit::{Step, Why};
 use crate::agent::envelope::{self, Use};
 use crate::agent::identity::Identity;
+use crate::agent::ike::IkeVersion;
 use crate::agent::objectives::SecurityOption;
 use crate::agent::target::SessionKey;
 use crate::agent::{Clock, LIFETIME_MIN, TunnelId, calendar};
@@ -124,6 +125,16 @@ impl Client {
         let Some((tunneling, session_key)) = good else {
             return self.over(Outcome::Refused(Why::FalseTarget, None), now);
         };
+        // Target uses what we have said that we can do.
+        let version = IkeVersion::of_number(tunneling.ike_version);
+        let Some(ike) = version.filter(|it| self.may_use(*it, &tunneling)) else {
+            return self.over(Outcome::Refused(Why::FalseTarget, None), now);
+        };
+        let ppk = match tunneling.has_ppk {
+            true => self.config.ppk.take().map(|it| it.of_tunnel(id)),
+            false => None,
+        };
+        self.chosen = Some((ike, tunneling.has_ppk));
         // Our clock may be wrong, so Host's counts. Target takes its end down in any case.
         let left = tunneling.until.saturating_sub(told.seconds(now));
         let longest = self.lifetime();
@@ -136,9 +147,19 @@ impl Client {
             id,
             option: wanted,
             tunneling,
+            ike,
+            ppk,
             session_key,
             lifetime: left,
         })));
+    }
+
+    /// Whether this version, with the PPK or without it, is one that we have offered.
+    fn may_use(&self, version: IkeVersion, tunneling: &Tunneling) -> bool {
+        let (ike, is_native) = (self.ike(), tunneling.option == SecurityOption::Native.id());
+        let has_version = is_native || ike.has(version);
+        let has_ppk = ike.has_ppk() && !is_native && version == IkeVersion::V2;
+        has_version && (!tunneling.has_ppk || has_ppk)
     }
 
     /// Opens Target's part: sealed to us, of this request, by the Target on the sheet.

@@ -3,16 +3,18 @@
 use std::net::SocketAddr;
 
 use crypto::hpke::PublicKey;
-use wire::agent::{Authorization, Inquiry, Kind, Offer, Referral, Sealed, Verdict};
+use wire::agent::{Authorization, Inquiry, Kind, Offer, Ppk, Referral, Sealed, Verdict};
 
 use super::{Ask, Discard, Host, Output, STORE_MAX, Stage};
 use crate::agent::audit::{Step, Why};
 use crate::agent::envelope::{self, Use};
 use crate::agent::identity::Fingerprint;
-use crate::agent::objectives::Options;
+use crate::agent::ike::IkeAbilities;
+use crate::agent::objectives::{Options, SecurityOption};
 use crate::agent::retry::{self, Retry};
 use crate::agent::{Digest, calendar};
 use crate::time::{Duration, Instant};
+use zeroize::{Zeroize as _, Zeroizing};
 
 /// The longest time for which an offer holds, whatever Target says.
 const OFFER_MAX: Duration = Duration::from_secs(300);
@@ -27,6 +29,7 @@ pub(super) struct Market {
 
 struct Offered {
     options: Options,
+    ike: IkeAbilities,
     /// Tunnels that it would still build for us.
     room: u16,
     /// This holds until then.
@@ -46,10 +49,11 @@ impl Host {
             return;
         };
         exchange.stage = Stage::Inquiring;
-        let Some(verified) = &exchange.verified else {
+        let Some(verified) = &mut exchange.verified else {
             return;
         };
         let (target, option) = (verified.target, verified.option);
+        let ike = verified.ike();
         let market = self.offers.entry(target).or_default();
         if let Some(offer) = market.offer.as_mut().filter(|it| it.until > now) {
             if offer.options == Options::default() {
@@ -58,8 +62,16 @@ impl Host {
             if !option.is_some_and(|option| offer.options.has(option)) {
                 return self.refuse(id, Why::OptionNotAtTarget, now);
             }
+            // Nothing is negotiated for unprotected traffic.
+            if option != Some(SecurityOption::Native) && offer.ike.common(ike).best().is_none() {
+                return self.refuse(id, Why::NoCommonVersion, now);
+            }
             if offer.room == 0 {
                 return self.refuse(id, Why::NoRoom, now);
+            }
+            if !offer.ike.has_ppk() {
+                // Target would not use it, so nobody hears of it.
+                verified.ppk = None;
             }
             offer.room -= 1;
             if offer.room == 0 {
@@ -122,6 +134,7 @@ impl Host {
         market.inquiry = None;
         market.offer = Some(Offered {
             options: Options::of_number(offer.options),
+            ike: IkeAbilities::of_number(offer.ike),
             room: offer.room,
             until: now + lifetime,
         });
@@ -174,20 +187,27 @@ impl Host {
         self.door.is_proven();
         let event = self.event_of(id, Step::KeyTaken, None, now);
         self.outputs.push_back(Output::Audit(event));
-        let Some(exchange) = self.exchanges.get(&id) else {
+        let Some(exchange) = self.exchanges.get_mut(&id) else {
             return;
         };
-        let Some(verified) = &exchange.verified else {
+        let Some(verified) = &mut exchange.verified else {
             return;
         };
-        let body = Referral {
+        let tunnel = verified.tunnel();
+        // It serves for this tunnel alone, and nobody asks for it again.
+        let ppk = verified.ppk.take().map(|it| it.of_tunnel(tunnel));
+        let mut referral = Referral {
             handle: exchange.handle.0,
             key: verified.key.0,
             time: self.clock.seconds(now),
             request: verified.body.clone(),
             signature: verified.signature.0,
+            ppk: ppk.as_ref().map(|it| Ppk(it.0)),
+        };
+        let body = Zeroizing::new(referral.to_vec());
+        if let Some(ppk) = &mut referral.ppk {
+            ppk.0.zeroize();
         }
-        .to_vec();
         let entry = self.config.targets.get(&verified.target);
         let Some(to) = entry.map(|entry| entry.identity.sealing) else {
             return self.fail(id, Why::Misdirected, now);

@@ -5,6 +5,7 @@ use crypto::ed25519::VerifyKey;
 use crypto::hash::is_equal;
 use zeroize::ZeroizeOnDrop;
 
+use crate::agent::ppk::KeyPpk;
 use crate::agent::{Digest, Handle};
 use crate::time::Calendar;
 
@@ -83,6 +84,8 @@ pub struct Record {
     pub state: State,
     /// What was refused while it was valid.
     pub refusals: Refusals,
+    /// What it gives for the tunnel's PPK, while it is valid: it is forgotten with the key.
+    pub ppk: Option<KeyPpk>,
 }
 
 /// Requests of a key's holder that were refused and have spent nothing. A key with too many of
@@ -174,12 +177,26 @@ impl Record {
             not_after,
             state: State::Valid,
             refusals: Refusals::default(),
+            ppk: None,
         }
     }
 
     /// Does what is asked of this key, and answers. [`Ask::Sweep`] is applied to each key; one that
     /// fails by it answers [`Answer::Finished`].
     pub fn apply(&mut self, ask: &Ask) -> Answer {
+        let answer = self.changed(ask);
+        self.forget();
+        answer
+    }
+
+    /// Whatever a key that is not valid was good for.
+    fn forget(&mut self) {
+        if self.state != State::Valid {
+            self.ppk = None;
+        }
+    }
+
+    fn changed(&mut self, ask: &Ask) -> Answer {
         match (ask, &self.state) {
             (Ask::Find(_), _) => Answer::Found(Some(self.clone())),
             (Ask::Take { request, .. }, State::Valid) if self.refusals.has(request) => {
@@ -231,6 +248,7 @@ impl Record {
         let is_valid = self.state == State::Valid;
         if is_valid {
             self.state = State::Revoked;
+            self.forget();
         }
         is_valid
     }

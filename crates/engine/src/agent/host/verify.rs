@@ -11,8 +11,10 @@ use super::{
 use crate::agent::audit::{Step, Why};
 use crate::agent::envelope::{self, Opened, Use};
 use crate::agent::identity::Fingerprint;
+use crate::agent::ike::IkeAbilities;
 use crate::agent::legacy::Pair;
 use crate::agent::objectives::{Objectives, Options, SecurityOption};
+use crate::agent::ppk::KeyPpk;
 use crate::agent::{Digest, TunnelId};
 use crate::time::Instant;
 
@@ -29,6 +31,8 @@ pub(super) struct Verified {
     pub(super) request: Request,
     pub(super) body: Vec<u8>,
     pub(super) signature: Signature,
+    /// What the key gives for the tunnel's PPK, if the request wants one.
+    pub(super) ppk: Option<KeyPpk>,
     /// To which the answer is sealed.
     answers_to: PublicKey,
     /// Signs the answer in Host's place ([`crate::agent::legacy`]).
@@ -71,6 +75,7 @@ impl Host {
         let exchange = self.exchanges.get_mut(&id).expect("as above");
         let verified = exchange.verified.insert(Box::new(verified));
         verified.user.clone_from(&record.user);
+        verified.ppk = record.ppk.clone().filter(|_| verified.ike().has_ppk());
         match self.why_not(id, record, now) {
             Some(why) => self.refuse(id, why, now),
             None => self.judge(id, &record.state, now),
@@ -106,6 +111,9 @@ impl Host {
         let options = Options::of_number(verified.request.options);
         if !options.has(option) {
             return Some(Why::OptionNotAtClient);
+        }
+        if verified.ike().has_ppk() && record.ppk.is_none() {
+            return Some(Why::NoPpk);
         }
         // Last, so that nothing else tells a right name from a wrong one.
         (verified.request.user_id != record.user).then_some(Why::WrongUser)
@@ -322,9 +330,15 @@ impl Verified {
             body: opened.body.to_vec(),
             request,
             signature: opened.signature,
+            ppk: None,
             answers_to,
             answers_by: by,
         })
+    }
+
+    /// What Client's end can do in IKE.
+    pub(super) fn ike(&self) -> IkeAbilities {
+        IkeAbilities::of_number(self.request.ike)
     }
 
     /// The tunnel that it makes.

@@ -6,8 +6,10 @@ use wire::agent::{Kind, Network};
 use zeroize::ZeroizeOnDrop;
 
 use crate::agent::envelope::{Use, signed_octets};
+use crate::agent::ike::IkeVersion;
 use crate::agent::legacy::SESSION_KEY_LEN;
 use crate::agent::objectives::{Options, SecurityOption};
+use crate::agent::ppk::TunnelPpk;
 use crate::agent::{Digest, Handle, TunnelId};
 use crate::time::{Calendar, Duration};
 
@@ -107,6 +109,10 @@ pub struct Build {
     pub client_identity: String,
     /// How Client proves itself.
     pub credential: Credential,
+    /// The version of IKE.
+    pub ike: IkeVersion,
+    /// The tunnel's PPK: without it there is none.
+    pub ppk: Option<TunnelPpk>,
     /// What Client may reach.
     pub networks: Vec<Network>,
     /// How long it lives from now on.

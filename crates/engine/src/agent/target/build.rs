@@ -9,6 +9,7 @@ use super::{
     Progress, Question, SessionKey, Stage, Target, verdict_of,
 };
 use crate::agent::audit::{Step, Why};
+use crate::agent::description::words_of;
 use crate::agent::envelope::{self, Use};
 use crate::agent::legacy::SESSION_KEY_LEN;
 use crate::agent::{ARRIVAL_MAX, TunnelId};
@@ -56,11 +57,16 @@ impl Target {
             (None, None) => return self.refuse(id, Why::NoCertificate, now),
         };
         referred.client_chain = chain;
+        let Some((ike, _)) = tunnel.ike else {
+            return self.refuse(id, Why::NoCommonVersion, now);
+        };
         let build = Build {
             tunnel: id,
             option,
             client_identity: tunnel.spending.client_identity.clone(),
             credential,
+            ike,
+            ppk: referred.ppk.take(),
             networks: referred.networks.clone(),
             lifetime: referred.ends - now,
         };
@@ -77,15 +83,18 @@ impl Target {
     fn tunneling(&self, id: TunnelId) -> Option<Vec<u8>> {
         let tunnel = self.tunnels.get(&id)?;
         let referred = tunnel.referral.as_ref()?;
+        let (version, has_ppk) = tunnel.ike?;
         let identity = self.config.keys.identity();
         let tunneling = Tunneling {
             sealing_key: identity.sealing.0,
             signing_key: identity.signing.0,
             option: tunnel.option?.id(),
+            ike_version: version.number(),
+            has_ppk,
             until: u64::try_from(tunnel.spending.until.0).ok()?,
             addresses: self.config.addresses.clone(),
             networks: referred.networks.clone(),
-            proposals: self.config.proposals.clone(),
+            proposals: words_of(&self.config.proposals, version),
             target_identity: self.config.identity.clone(),
             client_identity: tunnel.spending.client_identity.clone(),
             target_chain: match referred.session_key {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use crypto::ed25519::{Signature, VerifyKey};
 use crypto::hpke::PublicKey;
 use wire::agent::{Inquiry, Kind, LABEL_LEN, Offer, Referral, Request, Sealed};
+use zeroize::Zeroize as _;
 
 use super::{
     ASK_MAX, Ask, Discard, Evidence, HostEntry, IN_PROGRESS_MAX, Inquired, Output, Question,
@@ -13,7 +14,9 @@ use super::{
 use crate::agent::audit::{Step, Why};
 use crate::agent::envelope::{self, Use};
 use crate::agent::identity::{AgentName, digest};
+use crate::agent::ike::{IkeAbilities, IkeVersion};
 use crate::agent::objectives::{Objectives, Options, SecurityOption};
+use crate::agent::ppk::TunnelPpk;
 use crate::agent::{Digest, Handle, LIFETIME_MAX, LIFETIME_MIN, TunnelId};
 use crate::time::{Calendar, Duration, Instant};
 
@@ -39,12 +42,12 @@ impl Target {
         if !self.is_ready {
             return self.offer(name, (from, nonce), Options::default(), now);
         }
-        let waits = self.inquired.get(&name).filter(|it| it.until > now);
-        let (number, until) = match waits {
-            // Host repeats itself, or asks anew: the answer to the question serves both.
-            Some(it) => (it.number, it.until),
-            None => (self.next_number, now + ASK_MAX),
-        };
+        let mut waits = self.inquired.iter();
+        let waits = waits.find(|((host, _), it)| *host == name && it.until > now);
+        let waits = waits.map(|(_, it)| (it.number, it.until));
+        // Host repeats itself, or asks anew, or another one with it: the answer to the question
+        // serves all.
+        let (number, until) = waits.unwrap_or((self.next_number, now + ASK_MAX));
         if waits.is_none() {
             self.put(Ask::CanBuild);
         }
@@ -54,26 +57,21 @@ impl Target {
             number,
             until,
         };
-        self.inquired.insert(name, inquired);
+        self.inquired.insert((name, from.ip()), inquired);
     }
 
     /// The question of this number, if it was whether we can build, is answered.
     pub(super) fn offer_if(&mut self, number: u64, can_build: bool, now: Instant) {
-        let mut all = self.inquired.iter();
-        let Some(name) = all
-            .find(|(_, it)| it.number == number)
-            .map(|(name, _)| *name)
-        else {
-            return;
-        };
-        let Some(it) = self.inquired.remove(&name) else {
-            return;
-        };
         let options = match can_build && self.is_ready {
             true => self.config.options,
             false => Options::default(),
         };
-        self.offer(name, (it.from, it.nonce), options, now);
+        let all = self.inquired.iter().filter(|(_, it)| it.number == number);
+        let all: Vec<_> = all.map(|(key, it)| (*key, it.from, it.nonce)).collect();
+        for (key, from, nonce) in all {
+            self.inquired.remove(&key);
+            self.offer(key.0, (from, nonce), options, now);
+        }
     }
 
     /// Answers an inquiry. No options: nothing can be built now.
@@ -92,6 +90,7 @@ impl Target {
         let body = Offer {
             nonce,
             options: options.number(),
+            ike: self.config.ike.number(),
             // Where there is none, there may be some at any time.
             lifetime: if room > 0 { OFFER_LIVES } else { 0 },
             room: u16::try_from(room).unwrap_or(u16::MAX),
@@ -118,9 +117,14 @@ impl Target {
         let Some((name, body)) = self.open_from_host(from, sealed, now) else {
             return;
         };
-        let Ok(referral) = Referral::parse(&body) else {
+        let Ok(mut referral) = Referral::parse(&body) else {
             return self.count(Discard::Malformed);
         };
+        let ppk = referral.ppk.as_mut().map(|it| {
+            let ppk = TunnelPpk(it.0);
+            it.0.zeroize();
+            ppk
+        });
         let signature = Signature(referral.signature);
         let request_digest = envelope::request_digest(&referral.request, &signature);
         let id = TunnelId::of(&request_digest);
@@ -147,6 +151,7 @@ impl Target {
         };
         let signed = (&referral, &evidence);
         let why = self.why_not(&host, signed, &request, option, now);
+        let ike = self.ike_of(&request, option);
         let user = request.user_id.clone();
         let key = digest(&[&referral.key]);
         let tunnel = Tunnel {
@@ -161,13 +166,11 @@ impl Target {
             host: host.name.clone(),
             user,
             option,
-            referral: Some(Box::new(Referred::new(
-                name,
-                from,
-                request_digest,
-                request,
-                now,
-            ))),
+            ike,
+            referral: Some(Box::new(Referred {
+                ppk: ppk.filter(|_| ike.is_some_and(|(_, has_ppk)| has_ppk)),
+                ..Referred::new(name, from, request_digest, request, now)
+            })),
             answer: None,
             networks: Vec::new(),
             inner: None,
@@ -222,7 +225,30 @@ impl Target {
         if !Options::of_number(request.options).has(option) {
             return Some(Why::OptionNotAtClient);
         }
-        (!self.config.options.has(option)).then_some(Why::OptionNotAtTarget)
+        if !self.config.options.has(option) {
+            return Some(Why::OptionNotAtTarget);
+        }
+        match self.ike_of(request, Some(option)) {
+            None => Some(Why::NoCommonVersion),
+            // Host cannot take it away: the request says that there is one, and is signed.
+            Some((_, true)) if referral.ppk.is_none() => Some(Why::NoPpk),
+            Some(_) => None,
+        }
+    }
+
+    /// The version of IKE for a request, and whether there is a PPK. None: there is no common
+    /// version. Nothing is negotiated for unprotected traffic, so any version serves it.
+    fn ike_of(
+        &self,
+        request: &Request,
+        option: Option<SecurityOption>,
+    ) -> Option<(IkeVersion, bool)> {
+        let common = IkeAbilities::of_number(request.ike).common(self.config.ike);
+        if option == Some(SecurityOption::Native) {
+            return Some((self.config.ike.best()?, false));
+        }
+        let version = common.best()?;
+        Some((version, version == IkeVersion::V2 && common.has_ppk()))
     }
 
     /// The membership database has answered.
@@ -351,6 +377,7 @@ impl Referred {
             ends: now,
             client_chain: Vec::new(),
             session_key: None,
+            ppk: None,
         }
     }
 }

@@ -4,7 +4,8 @@
 use crypto::ed25519::{Signature, SigningKey};
 use crypto::hpke::{PublicKey, SecretKey};
 use wire::agent::{
-    Authorization, Fresh, Kind, Message, Referral, Request, Response, Sealed, Tunneling, Verdict,
+    Authorization, Fresh, Kind, Message, Ppk, Referral, Request, Response, Sealed, Tunneling,
+    Verdict,
 };
 
 use super::world::*;
@@ -120,10 +121,10 @@ fn by_host(kind: Kind, label: [u8; 16], to: PublicKey, body: &[u8]) -> Vec<u8> {
 }
 
 /// The same to Target, proven.
-fn by_host_to_target(world: &World, body: &[u8]) -> Vec<u8> {
+pub(super) fn by_host_to_target(world: &World, kind: Kind, body: &[u8]) -> Vec<u8> {
     let host = host_keys().identity().name().0;
     let to = target_keys().identity();
-    let payload = by_host(Kind::Referral, host, to.sealing, body);
+    let payload = by_host(kind, host, to.sealing, body);
     let Ok(Message::Sealed(sealed)) = Message::parse(&payload) else {
         panic!("no message");
     };
@@ -138,6 +139,8 @@ fn false_part(heard: &Heard, keys: &Keys) -> Vec<u8> {
         sealing_key: identity.sealing.0,
         signing_key: identity.signing.0,
         option: 4,
+        ike_version: 2,
+        has_ppk: false,
         until: TODAY.0 as u64 + 600,
         addresses: vec![[198, 51, 100, 66].into()],
         networks: Vec::new(),
@@ -224,6 +227,17 @@ fn a_lying_host_cannot_change_or_reuse_targets_part() {
 
 /// Refers a request to Target by Host's own hand.
 fn refer(world: &mut World, key: &SigningKey, request: &Request, by: &SigningKey) {
+    refer_with(world, key, request, by, Some(Ppk([66; 32])));
+}
+
+/// The same, with this PPK.
+fn refer_with(
+    world: &mut World,
+    key: &SigningKey,
+    request: &Request,
+    by: &SigningKey,
+    ppk: Option<Ppk>,
+) {
     let body = request.to_vec();
     let label = [66; 16];
     let what = Use::Message(Kind::Request);
@@ -235,8 +249,9 @@ fn refer(world: &mut World, key: &SigningKey, request: &Request, by: &SigningKey
         time: TODAY.0 as u64,
         request: body,
         signature: by.sign(&[&octets]).0,
+        ppk,
     };
-    let payload = by_host_to_target(world, &referral.to_vec());
+    let payload = by_host_to_target(world, Kind::Referral, &referral.to_vec());
     world.deliver(Node::Target, address(Node::Host(0)), &payload);
     world.run(Duration::from_secs(3));
 }
@@ -283,6 +298,24 @@ fn a_lying_host_cannot_put_its_own_keys_into_a_users_request() {
     assert_eq!(world.told(Step::Refused, Why::WrongSignature), 1);
 }
 
+/// The user's signed request says that there is a PPK: Host can spend the key, and no more.
+#[test]
+fn a_lying_host_cannot_take_the_ppk_away_or_put_its_own() {
+    let (mut world, heard) = waiting();
+    let key = one_time(1);
+    refer_with(&mut world, &key, &heard.request, &key, None);
+    assert!(world.ends.is_empty());
+    assert_eq!(world.told(Step::Refused, Why::NoPpk), 1);
+    let (mut world, heard) = waiting();
+    refer_with(&mut world, &key, &heard.request, &key, Some(Ppk([66; 32])));
+    let ends: Vec<_> = world.ends.values().collect();
+    let of_host = ends[0].ppk.as_ref().map(|ppk| ppk.0);
+    assert_eq!(of_host, Some([66; 32]));
+    // Client never uses it: it derives its own.
+    let own = key_ppk(1).of_tunnel(ends[0].tunnel);
+    assert_ne!(of_host, Some(own.0));
+}
+
 #[test]
 fn a_lying_host_cannot_make_a_second_tunnel_with_a_key() {
     let mut world = World::new(24);
@@ -291,7 +324,8 @@ fn a_lying_host_cannot_make_a_second_tunnel_with_a_key() {
     world.run(Duration::from_secs(5));
     assert_eq!(world.ends.len(), 1);
     // The database forgets that the key was used; the user comes again.
-    world.keys.get_mut(&handle(1)).unwrap().state = State::Valid;
+    let record = world.keys.get_mut(&handle(1)).unwrap();
+    (record.state, record.ppk) = (State::Valid, Some(key_ppk(1)));
     let again = world.sit(1, |_| {});
     world.run(Duration::from_secs(5));
     assert!(!world.seats[again].was_up);

@@ -211,7 +211,7 @@ fn an_honest_client_comes_in_while_strangers_flood_the_host() {
         for _ in 0..count {
             let mut octets = vec![0; 200];
             world.chance.fill(&mut octets);
-            octets[..4].copy_from_slice(b"CTA\x02");
+            octets[..4].copy_from_slice(b"CTA\x03");
             octets[4..6].copy_from_slice(&[1, 0]);
             let number = world.chance.u32() | 0x0100_0000;
             let from = SocketAddr::from((number.to_be_bytes(), 7));
@@ -251,7 +251,7 @@ fn forged_and_repeated_messages_between_agents_take_nothing_from_true_ones() {
             ),
         ];
         for (from, keys, to, kind) in agents {
-            junk[..6].copy_from_slice(&[b'C', b'T', b'A', 2, kind.number(), 0]);
+            junk[..6].copy_from_slice(&[b'C', b'T', b'A', 3, kind.number(), 0]);
             junk[6..22].copy_from_slice(&keys.identity().name().0);
             // A time that is near, as a stranger knows it too.
             junk[22..30].copy_from_slice(&world.milliseconds(0).to_be_bytes());

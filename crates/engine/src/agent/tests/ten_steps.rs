@@ -1,5 +1,8 @@
 //! The ten steps, undisturbed.
 
+use wire::agent::{Inquiry, Kind, Message};
+
+use super::adversaries::by_host_to_target;
 use super::world::*;
 use crate::agent::ARRIVAL_MAX;
 use crate::agent::audit::{Role, Step, Why};
@@ -267,5 +270,31 @@ fn a_shared_pair_makes_a_tunnel_where_it_is_allowed() {
         let refused = Some(Outcome::Refused(Why::NoAnswer, None));
         assert_eq!(outcome == refused, !is_allowed, "{outcome:?}");
         world.check();
+    }
+}
+
+/// Hosts that share a database have one name: each is answered where it is.
+#[test]
+fn two_hosts_that_inquire_at_once_are_both_answered_by_one_look() {
+    let mut world = World::new(3);
+    world.boot();
+    for number in [0, 1] {
+        let (nonce, time) = ([number; 16], TODAY.0 as u64 + 1);
+        let body = Inquiry { nonce, time }.to_vec();
+        let payload = by_host_to_target(&world, Kind::Inquiry, &body);
+        let from = address(Node::Host(usize::from(number)));
+        world.deliver(Node::Target, from, &payload);
+    }
+    world.run(Duration::from_secs(1));
+    for number in [0, 1] {
+        let offers = world.sent.iter().filter(|(from, to, payload)| {
+            let is_offer = |message| match message {
+                Message::Sealed(sealed) => sealed.kind == Kind::Offer,
+                Message::Retry(_) => false,
+            };
+            let is_there = *from == Node::Target && *to == address(Node::Host(number));
+            is_there && Message::parse(payload).is_ok_and(is_offer)
+        });
+        assert_eq!(offers.count(), 1, "{number}");
     }
 }

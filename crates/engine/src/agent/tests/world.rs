@@ -13,8 +13,10 @@ use crate::agent::audit::{Event, Step, Why};
 use crate::agent::client::{self, Client, Outcome};
 use crate::agent::host::{self, Half, Host, Record, State, TargetEntry};
 use crate::agent::identity::Keys;
+use crate::agent::ike::IkeAbilities;
 use crate::agent::legacy::Pair;
 use crate::agent::objectives::{Objective, Objectives, Options, SecurityOption};
+use crate::agent::ppk::KeyPpk;
 use crate::agent::sheet::{self, Key, Secret};
 use crate::agent::target::{
     self, Access, Answer, Ask, Build, Came, Credential, Former, HostEntry, Progress, Spending,
@@ -62,6 +64,7 @@ pub(super) struct Seat {
     pub(super) was_up: bool,
     pub(super) outcome: Option<Outcome>,
     pub(super) session_key: Option<[u8; 32]>,
+    pub(super) ppk: Option<[u8; 32]>,
     pub(super) option: Option<SecurityOption>,
 }
 
@@ -99,6 +102,8 @@ pub(super) struct World {
     pub(super) comes_back: bool,
     pub(super) effects: BTreeMap<Node, u64>,
     pub(super) options: Options,
+    /// What Target's back-end can do in IKE.
+    pub(super) ike: IkeAbilities,
     /// What Target's back-end says when it is asked.
     pub(super) can_build: bool,
     pub(super) accepts_legacy: bool,
@@ -140,6 +145,11 @@ pub(super) fn handle(number: u8) -> Handle {
 /// The one-time key of this number.
 pub(super) fn one_time(number: u8) -> SigningKey {
     SigningKey::of(&[number.wrapping_add(100); 32])
+}
+
+/// What it gives for the PPK of its tunnel.
+pub(super) fn key_ppk(number: u8) -> KeyPpk {
+    KeyPpk::of(one_time(number).secret())
 }
 
 pub(super) fn key_digest(key: &SigningKey) -> Digest {
@@ -194,6 +204,7 @@ impl World {
             comes_back: true,
             effects: BTreeMap::new(),
             options: Options::ALL,
+            ike: IkeAbilities::ALL,
             can_build: true,
             accepts_legacy: false,
             places: [16, 16],
@@ -209,7 +220,9 @@ impl World {
     }
 
     pub(super) fn issue(&mut self, number: u8, half: Half) {
-        let record = Record::new(half, USER.into(), Calendar(TODAY.0 + 86_400));
+        let mut record = Record::new(half, USER.into(), Calendar(TODAY.0 + 86_400));
+        let is_public = matches!(record.half, Half::Public(_));
+        record.ppk = is_public.then(|| key_ppk(number));
         self.keys.insert(handle(number), record);
     }
 
@@ -283,6 +296,7 @@ impl World {
             hosts: [(host.name(), entry)].into(),
             tunnels: self.places[1],
             options: self.options,
+            ike: self.ike,
             addresses: vec![[203, 0, 113, 1].into()],
             proposals: vec!["aes128gcm16".into()],
             identity: "target.example".into(),
@@ -300,10 +314,13 @@ impl World {
             user: USER.into(),
             objectives: all_objectives(),
             options: Options::ALL,
+            ike: IkeAbilities::ALL,
+            ppk: Some(key_ppk(number)),
             lifetime: LIFETIME,
             tunnel_key: format!("key of seat {seat}").into_bytes(),
         };
         change(&mut config);
+        config.ppk = config.ppk.filter(|_| config.pair.is_none());
         let key = match &config.pair {
             Some(pair) => SigningKey::of(pair.signing.secret()),
             None => one_time(number),
@@ -319,6 +336,7 @@ impl World {
             was_up: false,
             outcome: None,
             session_key: None,
+            ppk: None,
             option: None,
         });
         self.settle();
@@ -478,6 +496,8 @@ impl World {
             Credential::Certificate(leaf) => *leaf == here.certificate,
             Credential::SessionKey(key) => here.session_key == Some(key.0),
         });
+        let ppk = self.ends.get(&id).and_then(|end| end.ppk.as_ref());
+        let is_good = is_good && ppk.map(|it| it.0) == here.ppk;
         here.was_up |= is_good;
         if let Some(client) = &mut here.client {
             client.built(is_good, self.now);
@@ -563,6 +583,7 @@ impl World {
                 here.tunnel = here.client.is_some().then_some(tunnel.id);
                 here.session_key = tunnel.session_key.as_ref().map(|key| key.0);
                 here.option = Some(tunnel.option);
+                here.ppk = tunnel.ppk.as_ref().map(|ppk| ppk.0);
                 if here.session_key.is_none() {
                     assert_eq!(tunnel.tunneling.client_chain[0], here.certificate);
                 }
@@ -763,6 +784,7 @@ impl World {
                 let key = crate::agent::identity::digest(&[&public.0]);
                 let is_spent = self.spent.contains_key(&key);
                 assert!(!is_spent || record.state != State::Valid);
+                assert!(record.state == State::Valid || record.ppk.is_none());
             }
         }
     }

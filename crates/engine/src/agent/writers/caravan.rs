@@ -4,6 +4,7 @@ use super::quote::{toml as text, toml_list as list};
 use super::texts::Texts;
 use super::{Kind, words};
 use crate::agent::description::{Credential, Description, Inner, Side};
+use crate::agent::ike::IkeVersion;
 use crate::agent::objectives::SecurityOption;
 
 /// Where a configuration finds its certificates and its key.
@@ -14,16 +15,21 @@ pub struct Places<'a> {
     pub key: &'a str,
     /// The other end's certificates.
     pub peer: &'a str,
+    /// The post-quantum pre-shared key.
+    pub ppk: &'a str,
 }
 
 pub(super) fn write(it: &Description, folder: &str) -> Texts {
     let name = it.name();
     let mut texts = Texts::of(Kind::Caravan);
-    let places = [".pem", ".key", "-peer.pem"].map(|end| format!("{name}{end}"));
+    let places = [".pem", ".key", "-peer.pem", ".ppk"].map(|end| format!("{name}{end}"));
     if let Credential::Certificates { chain, key, peer } = &it.credential {
         texts.certificates(format!("{folder}/{}", places[0]), chain);
         texts.key(format!("{folder}/{}", places[1]), key);
         texts.certificates(format!("{folder}/{}", places[2]), &peer[..1]);
+    }
+    if let Some(ppk) = &it.ppk {
+        texts.file(format!("{folder}/{}", places[3]), ppk.key.text());
     }
     if it.option == SecurityOption::Native {
         texts.notes.push("no IPsec: this traffic is NOT protected");
@@ -32,6 +38,7 @@ pub(super) fn write(it: &Description, folder: &str) -> Texts {
         own: &places[0],
         key: &places[1],
         peer: &places[2],
+        ppk: &places[3],
     };
     let path = format!("{folder}/{name}.toml");
     texts.configuration(path.clone(), "#", toml(it, &places));
@@ -67,24 +74,33 @@ pub fn toml(it: &Description, places: &Places<'_>) -> String {
     if !addresses.is_empty() {
         say("remote_addrs", list(&addresses));
     }
-    say("version", "1".to_owned());
-    let suites: Vec<String> = it.proposals.ike.iter().map(ToString::to_string).collect();
-    say("proposals", list(&suites));
+    let is_v1 = it.ike == IkeVersion::V1;
+    if is_v1 {
+        say("version", "1".to_owned());
+    }
+    say("proposals", list(&suites(it)));
+    if let Some(ppk) = &it.ppk {
+        // No tunnel without it: that is its default.
+        say("ppk_id", text(ppk.id.as_str()));
+        say("ppk_file", text(places.ppk));
+    }
     match it.inner {
         Inner::Asked if !is_native => say("vips", list(&[it.any_address().to_string()])),
         Inner::Lent(_) if !is_native => say("pools", list(&[&name])),
         _ => {}
     }
-    // Main mode finds a pre-shared key by the address alone (RFC 2409 §5.4).
     if is_shared {
-        say("aggressive", "true".to_owned());
+        // Main mode finds a pre-shared key by the address alone (RFC 2409 §5.4).
+        if is_v1 {
+            say("aggressive", "true".to_owned());
+        }
         // A certificate ends its session by itself.
         if it.side == Side::Target {
             say("rekey_time", text(&format!("{}s", it.lifetime.as_secs())));
             say("over_time", text("1s"));
         }
     }
-    if it.legacy || is_shared || is_native {
+    if it.legacy || is_shared && is_v1 || is_native {
         say("legacy", "true".to_owned());
     }
     let (own, peer) = ends(it, places);
@@ -111,6 +127,13 @@ pub fn toml(it: &Description, places: &Places<'_>) -> String {
         lines.push(format!("\n[pools.{name}]\naddrs = {address}"));
     }
     lines.join("\n") + "\n"
+}
+
+/// Suites of IKE.
+fn suites(it: &Description) -> Vec<String> {
+    let (first, second) = (it.proposals.ike.iter(), it.proposals.ikev2.iter());
+    let first = first.map(ToString::to_string);
+    first.chain(second.map(ToString::to_string)).collect()
 }
 
 /// `local` and `remote`.

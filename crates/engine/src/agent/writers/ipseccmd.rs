@@ -182,7 +182,7 @@ fn esp(suite: &EspSuite) -> Option<String> {
     };
     let hash = hash(words::hash(suite)?)?;
     let pfs = match suite.pfs {
-        Some(it) => format!("PFS{}", group(it)?),
+        Some(it) => format!("PFS{}", group(it.group()?)?),
         None => String::new(),
     };
     Some(format!("ESP[{cipher},{hash}]{pfs}"))

@@ -5,6 +5,7 @@
 
 use crypto::cipher::Cipher;
 use crypto::hash::Hash;
+use crypto::key_exchange::Method;
 use crypto::packet::{Encryption, Integrity};
 use zeroize::Zeroizing;
 
@@ -13,8 +14,9 @@ use super::texts::{Order, Texts};
 use super::{Kind, WriteFault, words};
 use crate::agent::TunnelId;
 use crate::agent::description::{Credential, Description, Inner, Name, NameKind, Side, name_of};
+use crate::agent::ike::IkeVersion;
 use crate::agent::objectives::SecurityOption;
-use crate::suite::{EspSuite, IkeSuite};
+use crate::suite::{EspSuite, IkeSuite, Ikev2Suite};
 
 const KIND: Kind = Kind::Libreswan;
 /// Networks of a tunnel: those of Tunneling Info.
@@ -25,9 +27,11 @@ const DATABASE: &str = "sql:/var/lib/ipsec/nss";
 pub(super) fn write(it: &Description, folder: &str) -> Result<Texts, WriteFault> {
     let name = it.name();
     let mut texts = Texts::of(KIND);
-    texts
-        .notes
-        .push("ipsec.conf needs ikev1-policy=accept in its config setup");
+    if it.ike == IkeVersion::V1 {
+        texts
+            .notes
+            .push("ipsec.conf needs ikev1-policy=accept in its config setup");
+    }
     let file = |end: &str| format!("{folder}/{name}{end}");
     let database = database(folder);
     match &it.credential {
@@ -37,14 +41,13 @@ pub(super) fn write(it: &Description, folder: &str) -> Result<Texts, WriteFault>
             texts.certificates(file("-peer.pem"), &peer[..1]);
             import(&mut texts, &name, &file, &database);
         }
-        Credential::PresharedKey(key) => {
-            let names = [&it.local, &it.remote].map(|end| identity(&end.identity));
-            let key = key.text();
-            let [own, peer] = names;
-            let line = Zeroizing::new(format!("{own} {peer} : PSK \"{}\"\n", *key));
-            texts.file(file(".secrets"), line);
-            texts.run(&["ipsec", "auto", "--rereadsecrets"]);
-        }
+        Credential::PresharedKey(_) => {}
+    }
+    let secrets = secrets(it);
+    let has_secrets = !secrets.is_empty();
+    if has_secrets {
+        texts.file(file(".secrets"), secrets);
+        texts.run(&["ipsec", "auto", "--rereadsecrets"]);
     }
     let connections = connections(it)?;
     let text: Vec<String> = connections.iter().map(|(_, text)| text.clone()).collect();
@@ -67,10 +70,26 @@ pub(super) fn write(it: &Description, folder: &str) -> Result<Texts, WriteFault>
         forget(&mut texts, &name, &database);
     }
     texts.remove_files();
-    if matches!(it.credential, Credential::PresharedKey(_)) {
+    if has_secrets {
         texts.undo(&["ipsec", "auto", "--rereadsecrets"]);
     }
     Ok(texts)
+}
+
+/// Lines of ipsec.secrets: the pre-shared key, and the post-quantum one.
+fn secrets(it: &Description) -> Zeroizing<String> {
+    let [own, peer] = [&it.local, &it.remote].map(|end| identity(&end.identity));
+    let mut lines = Zeroizing::new(String::with_capacity(1_024));
+    if let Credential::PresharedKey(key) = &it.credential {
+        let line = Zeroizing::new(format!("{own} {peer} : PSK \"{}\"\n", *key.text()));
+        lines.push_str(&line);
+    }
+    if let Some(ppk) = &it.ppk {
+        let (id, key) = (&ppk.id, ppk.key.text());
+        let line = Zeroizing::new(format!("{own} {peer} : PPKS \"{id}\" \"{}\"\n", *key));
+        lines.push_str(&line);
+    }
+    lines
 }
 
 /// Takes down all that an end of this tunnel may have left, whatever it was.
@@ -146,8 +165,12 @@ fn common(it: &Description) -> Result<String, WriteFault> {
         say("authby", "never");
         return Ok(lines.concat());
     }
+    let is_v1 = it.ike == IkeVersion::V1;
     say("type", "tunnel");
-    say("ikev2", "no");
+    say("ikev2", if is_v1 { "no" } else { "insist" });
+    if it.ppk.is_some() {
+        say("ppk", "insist");
+    }
     for (side, end) in [("left", &it.local), ("right", &it.remote)] {
         let name = plain(KIND, "an identity", &identity(&end.identity))?;
         say(&format!("{side}id"), &name);
@@ -155,17 +178,23 @@ fn common(it: &Description) -> Result<String, WriteFault> {
     let name = it.name();
     match &it.credential {
         Credential::Certificates { .. } => {
-            say("authby", "rsasig");
+            // With IKEv2 RSASSA-PSS, by RFC 7427.
+            say("authby", if is_v1 { "rsasig" } else { "rsa-sha2" });
             say("leftcert", &name);
             say("leftsendcert", "always");
             say("rightcert", &format!("{name}-peer"));
         }
         Credential::PresharedKey(_) => {
             say("authby", "secret");
-            say("aggressive", "yes");
+            if is_v1 {
+                say("aggressive", "yes");
+            }
         }
     }
-    let suites = words::all(KIND, "IKE", &it.proposals.ike, ike)?;
+    let suites = match it.ike {
+        IkeVersion::V1 => words::all(KIND, "IKE", &it.proposals.ike, ike)?,
+        IkeVersion::V2 => words::all(KIND, "IKE", &it.proposals.ikev2, ikev2)?,
+    };
     say("ike", &suites.join(","));
     let (phase2, suites) = match it.option {
         SecurityOption::Ah => ("ah", it.ah()),
@@ -180,6 +209,10 @@ fn common(it: &Description) -> Result<String, WriteFault> {
     say("phase2", phase2);
     say("phase2alg", &suites.join(","));
     say("pfs", if group.is_some() { "yes" } else { "no" });
+    if !is_v1 && it.inner != Inner::Outer {
+        // The other end is asked for all, and gets its one address.
+        say("narrowing", "yes");
+    }
     match it.inner {
         Inner::Asked => {
             say("leftmodecfgclient", "yes");
@@ -240,6 +273,37 @@ fn ike(suite: &IkeSuite) -> Option<String> {
     Some(format!("{cipher}-{}-{group}", hash(suite.hash)))
 }
 
+/// It has neither ML-KEM nor additional key exchanges.
+fn ikev2(suite: &Ikev2Suite) -> Option<String> {
+    let group = match suite.method {
+        Method::Modp2048 => "modp2048",
+        Method::Modp3072 => "modp3072",
+        Method::Modp4096 => "modp4096",
+        Method::Modp6144 => "modp6144",
+        Method::Modp8192 => "modp8192",
+        Method::Ecp256 => "dh19",
+        Method::Ecp384 => "dh20",
+        Method::Ecp521 => "dh21",
+        Method::Curve25519 => "dh31",
+        Method::MlKem768 | Method::MlKem1024 => return None,
+    };
+    if !suite.additional.is_empty() {
+        return None;
+    }
+    let prf = hash(suite.prf);
+    let protection = suite.protection;
+    match (protection.encryption, protection.integrity) {
+        (Encryption::AesGcm { key_len }, _) => {
+            Some(format!("aes_gcm{}-{prf}-{group}", u32::from(key_len) * 8))
+        }
+        // One word says both hashes.
+        (Encryption::Cbc(it), Integrity::Hmac(integrity)) if integrity == suite.prf => {
+            Some(format!("{}-{prf}-{group}", cipher(it)?))
+        }
+        _ => None,
+    }
+}
+
 fn esp(suite: &EspSuite) -> Option<String> {
     let integrity = match suite.protection.integrity {
         Integrity::Hmac(it) => hash(it),
@@ -255,7 +319,7 @@ fn esp(suite: &EspSuite) -> Option<String> {
         (_, Encryption::ChaCha20Poly1305) => return None,
     };
     Some(match suite.pfs {
-        Some(it) => format!("{words}-{}", group(it)?),
+        Some(it) => format!("{words}-{}", group(it.group()?)?),
         None => words,
     })
 }

@@ -124,7 +124,9 @@ fn association(it: &Description) -> Result<String, WriteFault> {
         list.dedup();
     }
     let suites = it.esp().iter().chain(it.ah());
-    let group = suites.filter_map(|suite| words::number(suite.pfs?)).next();
+    let group = suites
+        .filter_map(|suite| words::number(suite.pfs?.group()?))
+        .next();
     let pfs = group.map_or(String::new(), |group| format!("\tpfs_group {group};\n"));
     Ok(format!(
         "sainfo anonymous {{\n{pfs}{}\n\tencryption_algorithm {};\n\

@@ -7,11 +7,19 @@ use super::quote::toml as quoted;
 use super::texts::Texts;
 use super::{Kind, WriteFault, words};
 use crate::agent::description::{Credential, Description, Inner, Side};
+use crate::agent::ike::IkeVersion;
 use crate::agent::objectives::SecurityOption;
-use crate::suite::{EspSuite, IkeSuite};
+use crate::suite::{EspSuite, Ikev2Suite};
 
 /// The name of the child.
 const CHILD: &str = "net";
+
+/// What a charon knows besides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Charon {
+    /// ML-KEM and additional key exchanges, which strongSwan has from 6.0 on.
+    pub has_mlkem: bool,
+}
 
 /// What charon is told by vici. It may contain keys: whoever sends it wipes it.
 pub struct Vici {
@@ -19,6 +27,8 @@ pub struct Vici {
     pub pool: Option<Section>,
     /// Of `load-shared`, with a pre-shared key.
     pub shared: Option<Section>,
+    /// Of another `load-shared`, with a post-quantum pre-shared key.
+    pub ppk: Option<Section>,
     /// Of `load-key`, with certificates.
     pub key: Option<Section>,
     /// Of `load-conn`.
@@ -43,18 +53,28 @@ pub(super) fn write(it: &Description, folder: &str) -> Result<Texts, WriteFault>
         texts.key(format!("{folder}/private/{name}.key"), key);
         texts.certificates(format!("{folder}/x509/{name}-peer.pem"), &peer[..1]);
     }
-    let connection = connection(it, &Certificates::Files(&name))?;
+    // Texts are for any charon of today.
+    let connection = connection(it, &Certificates::Files(&name), Charon::default())?;
     let whole = Section::new().with_section(&name, connection);
     let mut whole = Section::new().with_section("connections", whole);
     if let Some(pool) = pool(it) {
         whole = whole.with_section("pools", pool);
     }
+    let mut secrets = Section::new();
     if let Credential::PresharedKey(key) = &it.credential {
         let secret = Section::new()
             .with("id-local", it.local.identity.as_str())
             .with("id-remote", it.remote.identity.as_str())
             .with("secret", key.text().as_bytes());
-        let secrets = Section::new().with_section(&format!("ike-{name}"), secret);
+        secrets = secrets.with_section(&format!("ike-{name}"), secret);
+    }
+    if let Some(ppk) = &it.ppk {
+        let secret = Section::new()
+            .with("id", ppk.id.as_str())
+            .with("secret", ppk.key.text().as_bytes());
+        secrets = secrets.with_section(&format!("ppk-{name}"), secret);
+    }
+    if !secrets.0.is_empty() {
         whole = whole.with_section("secrets", secrets);
     }
     let mut text = String::new();
@@ -78,7 +98,7 @@ pub(super) fn write(it: &Description, folder: &str) -> Result<Texts, WriteFault>
 }
 
 /// The messages that load this end.
-pub fn vici(it: &Description) -> Result<Vici, WriteFault> {
+pub fn vici(it: &Description, charon: Charon) -> Result<Vici, WriteFault> {
     if let Some(why) = Kind::StrongSwan.lacks(it.option) {
         return Err(WriteFault::Option {
             kind: Kind::StrongSwan,
@@ -102,13 +122,26 @@ pub fn vici(it: &Description) -> Result<Vici, WriteFault> {
             (None, Some(key))
         }
     };
-    let connection = connection(it, &Certificates::Themselves)?;
+    let ppk = it.ppk.as_ref().map(|ppk| {
+        Section::new()
+            .with("id", ppk_name(&name))
+            .with("type", "ppk")
+            .with("data", ppk.key.text().as_bytes())
+            .with_list("owners", [ppk.id.as_str()])
+    });
+    let connection = connection(it, &Certificates::Themselves, charon)?;
     Ok(Vici {
         pool: pool(it),
         shared,
+        ppk,
         key,
         connection: Section::new().with_section(&name, connection),
     })
+}
+
+/// charon's name of a tunnel's PPK, by which it is unloaded.
+pub fn ppk_name(tunnel: &str) -> String {
+    format!("{tunnel}-ppk")
 }
 
 fn pool(it: &Description) -> Option<Section> {
@@ -122,32 +155,44 @@ fn pool(it: &Description) -> Option<Section> {
     Some(Section::new().with_section(&it.name(), pool))
 }
 
-fn connection(it: &Description, by: &Certificates<'_>) -> Result<Section, WriteFault> {
+fn connection(
+    it: &Description,
+    by: &Certificates<'_>,
+    charon: Charon,
+) -> Result<Section, WriteFault> {
     let name = it.name();
     let is_native = it.option == SecurityOption::Native;
     let addresses = it.remote.addresses.iter().map(ToString::to_string);
-    let mut section = Section::new().with("version", "1");
+    let mut section = Section::new().with("version", it.ike.number().to_string());
     section = match it.side {
         Side::Client => section.with_list("remote_addrs", addresses),
         Side::Target => section.with_list("remote_addrs", ["%any"]),
     };
     if !is_native {
-        let suites = words::all(Kind::StrongSwan, "IKE", &it.proposals.ike, |suite| {
-            Some(ike(suite))
-        })?;
-        section = section.with_list("proposals", suites);
+        section = section.with_list("proposals", suites(it, charon)?);
+        if let Some(ppk) = &it.ppk {
+            section = section.with("ppk_required", "yes");
+            if it.side == Side::Client {
+                section = section.with("ppk_id", ppk.id.as_str());
+            }
+            // At Target charon compares the name before it has chosen among the tunnels of a user.
+            // Without one it takes the PPK that Client names, of those that are loaded.
+        }
         // The other end renews; a NAT's timeout is far shorter.
         section = section.with("dpd_delay", "30s").with("encap", "yes");
-        if it.side == Side::Target {
-            section = lifetimes(it, section);
-        }
+        section = match it.side {
+            Side::Target => lifetimes(it, section),
+            // Target says how long the IKE SA lives (RFC 4478). By charon's default, which is a
+            // part of four hours, it would reauthenticate at once.
+            Side::Client => section.with("over_time", "1s").with("rand_time", "0s"),
+        };
         section = match it.inner {
             Inner::Asked => section.with_list("vips", [it.any_address().to_string()]),
             Inner::Lent(_) => section.with_list("pools", [&name]),
             Inner::Outer => section,
         };
     }
-    if matches!(it.credential, Credential::PresharedKey(_)) {
+    if matches!(it.credential, Credential::PresharedKey(_)) && it.ike == IkeVersion::V1 {
         // Main mode finds a pre-shared key by the address alone (RFC 2409 §5.4).
         section = section.with("aggressive", "yes");
     }
@@ -160,7 +205,7 @@ fn connection(it: &Description, by: &Certificates<'_>) -> Result<Section, WriteF
 }
 
 /// The IKE SA, and its children with it, end with the tunnel, whoever is there. At a Target, charon
-/// does not renew in IKEv1, but expects Client to, until `over_time` has passed.
+/// does not reauthenticate, but expects Client to, until `over_time` has passed.
 fn lifetimes(it: &Description, section: Section) -> Section {
     section
         .with("rekey_time", "0s")
@@ -227,8 +272,17 @@ fn is_v4(network: &Network) -> bool {
 }
 
 /// The house's words are strongSwan's.
-fn ike(suite: &IkeSuite) -> String {
-    suite.to_string()
+fn suites(it: &Description, charon: Charon) -> Result<Vec<String>, WriteFault> {
+    let is_classical = |it: &Ikev2Suite| it.additional.is_empty() && !it.is_post_quantum();
+    let knows = |suite: &Ikev2Suite| charon.has_mlkem || is_classical(suite);
+    match it.ike {
+        IkeVersion::V1 => words::all(Kind::StrongSwan, "IKE", &it.proposals.ike, |suite| {
+            Some(suite.to_string())
+        }),
+        IkeVersion::V2 => words::all(Kind::StrongSwan, "IKE", &it.proposals.ikev2, |suite| {
+            knows(suite).then(|| suite.to_string())
+        }),
+    }
 }
 
 fn esp(suite: &EspSuite) -> String {

@@ -9,8 +9,9 @@ use super::*;
 use crate::agent::TunnelId;
 use crate::agent::client::Tunnel;
 use crate::agent::description::{
-    Credential, Description, DescriptionFault, End, Inner, Key, Name, Proposals, Side,
+    Credential, Description, DescriptionFault, End, Inner, Key, Name, Ppk, Proposals, Side,
 };
+use crate::agent::ppk::TunnelPpk;
 use crate::agent::target::SessionKey;
 use crate::time::Duration;
 
@@ -29,7 +30,7 @@ fn proposals() -> Proposals {
         "ah-sha256",
         "ah-md5",
     ];
-    Proposals::read(&words.map(str::to_owned), true).expect("suites")
+    Proposals::read(&words.map(str::to_owned), IkeVersion::V1, true).expect("suites")
 }
 
 fn authority(subject: &str) -> Vec<u8> {
@@ -59,6 +60,8 @@ fn description(side: Side, option: SecurityOption, credential: Credential) -> De
         local,
         remote,
         credential,
+        ike: IkeVersion::V1,
+        ppk: None,
         proposals: proposals(),
         networks: ["10.10.0.0", "10.20.0.0"]
             .map(|address| Network {
@@ -108,6 +111,53 @@ fn each_writer_constructs_and_destroys_what_its_implementation_can_do() {
                     Err(fault) => panic!("{kind:?} {side:?} {option}: {fault}"),
                 }
             }
+        }
+    }
+}
+
+/// IKEv2 with a PPK: who has it writes it, and nobody writes it in IKEv1's words.
+#[test]
+fn ikev2_and_its_ppk_are_written_by_who_has_them() {
+    let words = [
+        "ike-aes256gcm16-prfsha384-curve25519-ke1_mlkem768",
+        "ike-aes256gcm16-prfsha384-curve25519",
+        "ike-aes128-sha256-modp2048",
+    ];
+    for kind in Kind::ALL {
+        for side in SIDES {
+            let credential = certificates(authority("CN=Example CA"));
+            let mut it = description(side, SecurityOption::Esp, credential);
+            it.ike = IkeVersion::V2;
+            it.proposals = Proposals::read(&words.map(str::to_owned), it.ike, false).unwrap();
+            it.ppk = Some(Ppk::of_tunnel(it.tunnel, TunnelPpk([0xcd; 32])));
+            let texts = match write(kind, &it) {
+                Err(WriteFault::Version { .. }) => {
+                    assert!(!kind.ike().has(IkeVersion::V2), "{kind:?}");
+                    continue;
+                }
+                Err(WriteFault::Needs { .. }) => {
+                    assert!(!kind.ike().has_ppk(), "{kind:?}");
+                    continue;
+                }
+                texts => texts.unwrap(),
+            };
+            check(&texts, &it);
+            let files: Vec<&str> = texts.files.iter().map(|file| &file.text[..]).collect();
+            let text = files.join("\n");
+            assert_eq!(text.matches(&"cd".repeat(32)).count(), 1, "{kind:?}");
+            let words = match kind {
+                Kind::Caravan => ["ppk_id = \"cta-", "ke1_mlkem768", "curve25519"],
+                Kind::StrongSwan => ["ppk_required = \"yes\"", "version = \"2\"", "curve25519"],
+                Kind::Libreswan => ["ppk=insist", "ikev2=insist", "aes_gcm256-sha2_384-dh31"],
+                other => panic!("{other:?}"),
+            };
+            for word in words {
+                assert!(text.contains(word), "{kind:?} {word}: {text}");
+            }
+            let is_v1 = ["version = 1", "aggressive", "ikev1"];
+            assert!(!is_v1.iter().any(|word| text.contains(word)), "{text}");
+            // charon 5.9 and pluto do not have it.
+            assert_eq!(text.contains("mlkem"), kind == Kind::Caravan, "{text}");
         }
     }
 }
@@ -172,7 +222,8 @@ fn both_ends_of_manual_keys_agree_and_each_use_has_its_own() {
 fn what_an_implementation_does_not_know_is_told_by_name() {
     let mut it = description(Side::Client, SecurityOption::Esp, shared());
     let words = ["ike-aes128-sha256-curve25519", "chacha20poly1305"];
-    it.proposals = Proposals::read(&words.map(str::to_owned), false).expect("suites");
+    it.proposals =
+        Proposals::read(&words.map(str::to_owned), IkeVersion::V1, false).expect("suites");
     for kind in Kind::ALL {
         let knows = matches!(kind, Kind::Caravan | Kind::StrongSwan);
         match write(kind, &it) {
@@ -234,6 +285,8 @@ fn told(client: &str, target: &str, proposal: &str) -> Result<Description, Descr
             sealing_key: [0; 32],
             signing_key: [0; 32],
             option: 3,
+            ike_version: 1,
+            has_ppk: false,
             until: 1_795_000_600,
             addresses: vec!["192.0.2.1".parse().expect("an address")],
             networks: description(Side::Client, SecurityOption::Esp, shared()).networks,
@@ -248,6 +301,8 @@ fn told(client: &str, target: &str, proposal: &str) -> Result<Description, Descr
             target_chain: Vec::new(),
             client_chain: Vec::new(),
         },
+        ike: IkeVersion::V1,
+        ppk: None,
         session_key: Some(SessionKey([0xab; 32])),
         lifetime: Duration::from_secs(600),
     };

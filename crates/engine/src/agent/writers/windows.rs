@@ -127,7 +127,7 @@ fn sets(
     ));
     let quick = quick(it)?.join(", ");
     let suites = it.esp().iter().chain(it.ah());
-    let pfs = suites.filter_map(|suite| group(suite.pfs?)).next();
+    let pfs = suites.filter_map(|suite| group(suite.pfs?.group()?)).next();
     let pfs = pfs.map_or(String::new(), |group| {
         format!(" -PerfectForwardSecrecyGroup {group}")
     });
@@ -288,7 +288,10 @@ fn ike(suite: &IkeSuite) -> Option<(&'static str, &'static str, &'static str)> {
 /// With GCM the hash has the same key (RFC 4543's name for it).
 fn esp(suite: &EspSuite) -> Option<(&'static str, &'static str)> {
     // A set has one group for all.
-    if suite.pfs.is_some_and(|it| group(it).is_none()) {
+    if suite
+        .pfs
+        .is_some_and(|it| it.group().and_then(group).is_none())
+    {
         return None;
     }
     match suite.protection.encryption {

@@ -1,6 +1,6 @@
 //! The initiator's half: message 1, the evaluation of message 2, and message 3.
 
-use crypto::dh::{Group, KeyPair};
+use crypto::dh::KeyPair;
 use crypto::packet::Encryption;
 use crypto::rand::Stream;
 use wire::codec::Reader;
@@ -19,7 +19,7 @@ use crate::ike::retransmit::Retransmit;
 use crate::ike::{Fault, Outbox, Refusal, Role, Sent};
 use crate::sa::{Mode, Protocol};
 use crate::selector::TrafficSelector;
-use crate::suite::EspSuite;
+use crate::suite::{EspSuite, Pfs};
 use crate::time::Instant;
 
 /// Message 1 was sent.
@@ -64,6 +64,7 @@ impl Proposed {
         let nonce = fresh_nonce(random);
         let pair = suites[0]
             .pfs
+            .and_then(Pfs::group)
             .map(|group| fresh_pair(group, random, &mut out.work));
         let sa_payload = offer(&suites, child.mode, is_udp, life, request.spi);
         let mut chain = vec![Payload::Sa(sa_payload), Payload::Nonce(nonce.to_vec())];
@@ -94,7 +95,7 @@ impl Proposed {
     }
 
     /// The group of the offer, if others could be offered afterwards.
-    pub(super) fn group_before_others(&self) -> Option<Option<Group>> {
+    pub(super) fn group_before_others(&self) -> Option<Option<Pfs>> {
         self.has_more.then(|| self.suites[0].pfs)
     }
 

@@ -22,6 +22,7 @@ use crate::ike::retransmit::{Answered, Retransmit};
 use crate::ike::{Fault, Outbox, Refusal, Role, Step};
 use crate::sa::{Mode, Path};
 use crate::selector::TrafficSelector;
+use crate::suite::Pfs;
 use crate::time::Instant;
 
 /// Message 1 as read.
@@ -107,6 +108,7 @@ impl Offered {
         let pair = terms
             .suite
             .pfs
+            .and_then(Pfs::group)
             .map(|group| fresh_pair(group, random, &mut out.work));
         let shared = match &pair {
             Some(pair) => Some(agree(pair, public, &mut out.work)?),

@@ -15,7 +15,7 @@ use crate::ikev1::protect::Opened;
 use crate::ikev1::testing::{child, isakmp_pair, selector};
 use crate::sa::{Mode, Protocol, Secret};
 use crate::selector::TrafficSelector;
-use crate::suite::EspSuite;
+use crate::suite::{EspSuite, Pfs};
 use crate::time::Duration;
 use crate::work::Task;
 
@@ -272,8 +272,9 @@ fn check_agreement(done: &Done, pair: &Pair, suite: EspSuite, is_udp: bool) {
 #[test]
 fn every_suite_agrees_in_both_modes_with_and_without_pfs_and_nat() {
     for suite in EspSuite::catalogue() {
-        let curve = Some(Group::Curve25519);
-        for (pfs, has_esn) in [(None, false), (Some(Group::Modp1024), true), (curve, false)] {
+        let curve = Some(Group::Curve25519.into());
+        let modp = Some(Group::Modp1024.into());
+        for (pfs, has_esn) in [(None, false), (modp, true), (curve, false)] {
             let has_esn = has_esn && suite.protection.is_authenticated();
             let suite = EspSuite {
                 pfs,
@@ -455,7 +456,7 @@ fn groups_are_offered_in_their_order_and_a_renewal_begins_with_the_one_that_was_
         .proposals
         .push(pair.station_child.proposals[1]);
     let (sa, child) = (&pair.station, &pair.station_child);
-    let offered = |agreed, refused: &[Option<Group>]| {
+    let offered = |agreed, refused: &[Option<Pfs>]| {
         let groups = Groups { agreed, refused };
         let found = crate::ikev1::phase2_proposal::offerable(child, &groups, sa, false);
         (
@@ -464,7 +465,7 @@ fn groups_are_offered_in_their_order_and_a_renewal_begins_with_the_one_that_was_
             found.has_more,
         )
     };
-    let (strong, weak) = (Some(Group::Modp2048), Some(Group::Modp1024));
+    let (strong, weak) = (Some(Group::Modp2048.into()), Some(Group::Modp1024.into()));
     assert_eq!(offered(None, &[]), (Some(strong), 1, true));
     assert_eq!(offered(None, &[strong]), (Some(None), 2, true));
     assert_eq!(offered(None, &[strong, None]), (Some(weak), 1, false));
@@ -475,9 +476,9 @@ fn groups_are_offered_in_their_order_and_a_renewal_begins_with_the_one_that_was_
 
 #[test]
 fn curve25519_comes_last_where_the_peer_did_not_choose_it_in_phase_1() {
-    let curve = Some(Group::Curve25519);
-    let modp = Some(Group::Modp2048);
-    let orders = |phase_1: &str, pfs: &[Option<Group>]| {
+    let curve = Some(Group::Curve25519.into());
+    let modp = Some(Group::Modp2048.into());
+    let orders = |phase_1: &str, pfs: &[Option<Pfs>]| {
         let (sa, _) = isakmp_pair(phase_1);
         let mut child = Pair::new(&["aes128gcm16"]).station_child;
         let plain = child.proposals[0];

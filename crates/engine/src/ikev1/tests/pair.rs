@@ -108,6 +108,7 @@ impl Setup {
             fragments: true,
             is_eap_only: false,
             mobike: true,
+            childless: crate::config::Childless::Allow,
             dpd_delay: None,
             dpd_timeout: Duration::from_secs(30),
             keepalive: Duration::from_secs(20),

@@ -1,4 +1,4 @@
-//! Post-quantum pre-shared keys (RFC 8784), in both roles.
+//! Post-quantum pre-shared keys in IKE_AUTH (RFC 8784), in both roles.
 //!
 //! ```text
 //! initiator                                                          responder
@@ -34,26 +34,27 @@ impl Init {
         let mut mix = |key| with_ppk(prf, &ppk.key, key, work);
         self.ppk.mixed = Some(Mixed {
             ppk: Arc::clone(ppk),
-            p: (mix(&self.p.0), mix(&self.p.1)),
+            p: Some((mix(&self.p.0), mix(&self.p.1))),
         });
     }
 
     /// The session has the key from now on: whatever SK_d makes depends on it.
     pub(in crate::ikev2) fn mix_into(&self, sa: &mut IkeSa, work: &mut Work) {
-        if let Some(mixed) = &self.ppk.mixed {
+        if let Some(mixed) = self.ppk.mixed.as_ref().filter(|it| it.p.is_some()) {
             sa.d = with_ppk(self.suite.prf, &mixed.ppk.key, &sa.d, work);
         }
     }
 
     /// The key that an initiator names, if the peer has announced that it has one.
     pub(in crate::ikev2) fn wanted_ppk(&self, connection: &Connection) -> Option<Arc<Ppk>> {
-        let ppk = connection.ppk.as_ref().filter(|_| self.peer.ppk);
+        let is_due = self.peer.ppk && !self.ppk.is_early;
+        let ppk = connection.ppk.as_ref().filter(|_| is_due);
         ppk.map(Arc::clone)
     }
 
     /// Initiator: the responder has answered, with the key or without.
     pub(in crate::ikev2) fn settle(&mut self, parts: &Parts<'_>) -> Result<(), Fault> {
-        let is_used = parts.has(NotifyType::PpkIdentity);
+        let is_used = self.ppk.is_early || parts.has(NotifyType::PpkIdentity);
         match self.ppk.mixed.take_if(|_| !is_used) {
             Some(mixed) if mixed.ppk.is_required => Err(lacking(&mixed.ppk)),
             _ => Ok(()),
@@ -67,6 +68,9 @@ impl Init {
         parts: &Parts<'_>,
         work: &mut Work,
     ) -> Result<(), Fault> {
+        if self.ppk.is_early {
+            return Ok(());
+        }
         self.ppk = Agreed::default();
         let mut known = candidates.iter().filter_map(|it| it.ppk.as_ref());
         let named = parts.notice(NotifyType::PpkIdentity);
@@ -116,7 +120,7 @@ impl Init {
 
     /// Responder: what the answer says of the key.
     pub(in crate::ikev2) fn ppk_answer(&self) -> Option<Payload> {
-        let mixed = self.ppk.mixed.as_ref();
+        let mixed = self.ppk.mixed.as_ref().filter(|it| it.p.is_some());
         mixed.map(|_| notify(NotifyType::PpkIdentity))
     }
 }

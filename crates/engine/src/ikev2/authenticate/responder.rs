@@ -16,7 +16,7 @@ use super::super::offers::offer_of;
 use super::super::parts::{Parts, notify};
 use super::super::window::{At, IkeSa, Opened};
 use super::establish;
-use crate::config::Connection;
+use crate::config::{Childless, Connection};
 use crate::identity::Identity;
 use crate::ike::auth::Proven;
 use crate::ike::{Fact, Fault, Role};
@@ -44,8 +44,8 @@ pub(in crate::ikev2) fn on_request(
     at: &mut At<'_>,
 ) -> Result<(Established, Vec<Fact>), Unproven> {
     let (calendar, addresses) = (checks.calendar, checks.addresses);
-    if answering.init.next_method().is_some() {
-        let text = "IKE_AUTH before the agreed key exchanges";
+    if answering.init.due().is_some() {
+        let text = "IKE_AUTH before the agreed exchanges";
         return Err(refuse(
             answering,
             &opened,
@@ -125,7 +125,7 @@ fn ask_node(
     let nonces = init.nonces.clone();
     let mut facts = vec![Fact::Established(Arc::clone(&proven.connection))];
     let mut session = establish((sa, Role::Responder), init, proven, calendar, at.now);
-    let mut notices = Vec::new();
+    let (mut notices, mut answer) = (Vec::new(), Vec::new());
     if let Ok(parts) = first.as_ref().unwrap_or(&opened).parts() {
         session.is_initial_contact = parts.has(NotifyType::InitialContact);
         let own = addresses::told(&session.connection, addresses, opened.from.local.ip());
@@ -136,7 +136,13 @@ fn ask_node(
         let wanted = parts.configuration.and_then(configuration::wanted);
         facts.extend(wanted.map(Fact::AsksAddress));
         let offer = offer_of(&parts, None).filter(|_| parts.sa.is_some());
-        facts.extend(offer.map(Fact::AsksChild));
+        match session.connection.childless {
+            // It comes later, in an exchange of its own.
+            Childless::Force if offer.is_some() => {
+                answer.push(notify(NotifyType::NoAdditionalSas));
+            }
+            _ => facts.extend(offer.map(Fact::AsksChild)),
+        }
     }
     session.question = Some(Box::new(Question {
         own_spi,
@@ -147,7 +153,7 @@ fn ask_node(
             proof,
             notices,
         },
-        answer: Vec::new(),
+        answer,
         method: None,
         is_refused: false,
     }));
@@ -237,7 +243,8 @@ fn examine(
         }
     }
     let was_refused = examining.refusal().is_some();
-    let examined = examining.on_packet(packet, peer, checks.calendar, at.random);
+    let means = (&mut *at.random, &mut at.out.work);
+    let examined = examining.on_packet(packet, peer, checks.calendar, means);
     if let Some(quotas) = quotas
         && !was_refused
         && examining.refusal().is_some()

@@ -23,14 +23,15 @@ impl Session {
         }
     }
 
-    /// Grants the child that the peer requests. On failure, the caller refuses it.
+    /// Grants the child that the peer requests. On failure, the caller refuses it. `None`: more key
+    /// exchanges follow, and then the child comes as [`Fact::Child`](crate::ike::Fact::Child).
     pub fn grant_child(
         &mut self,
         grant: &Grant<'_>,
         random: &mut Stream,
         now: Instant,
         out: &mut Outbox,
-    ) -> Result<Box<NegotiatedChild>, Fault> {
+    ) -> Result<Option<Box<NegotiatedChild>>, Fault> {
         let granted = self.with(random, now, out, |it, at| it.grant_child(grant, at));
         granted.unwrap_or_else(|| Err(DropReason::UnexpectedMessage.into()))
     }
@@ -69,7 +70,8 @@ impl Session {
     ) -> Result<(), Fault> {
         let mut suites = usable(&request.child.proposals);
         suites.retain(|suite| !request.groups.refused.contains(&suite.pfs));
-        if let Some(agreed) = request.groups.agreed {
+        // A child of IKE_AUTH has no key exchange of its own, which says nothing of its renewals.
+        if let Some(agreed @ Some(_)) = request.groups.agreed {
             suites.sort_by_key(|suite| suite.pfs != agreed);
         }
         if suites.is_empty() {

@@ -2,6 +2,10 @@
 
 use proptest::prelude::*;
 
+use wire::ikev2::{
+    Exchange, Header, MAX_PAYLOADS, Message as WireMessage, Payload, write_payloads,
+};
+
 use super::world::{Setup, Who, World};
 use crate::counters::DropReason;
 use Who::{Gateway, Station};
@@ -56,10 +60,10 @@ fn unencrypted_messages_change_nothing_once_there_are_keys() {
     let before = state(&mut world);
     let spis = world.station.session.as_ref().unwrap().spis();
     for exchange in [
-        wire::ikev2::Exchange::IkeAuth,
-        wire::ikev2::Exchange::CreateChildSa,
-        wire::ikev2::Exchange::Informational,
-        wire::ikev2::Exchange::Other(200),
+        Exchange::IkeAuth,
+        Exchange::CreateChildSa,
+        Exchange::Informational,
+        Exchange::Other(200),
     ] {
         for is_response in [false, true] {
             for id in 0..4 {
@@ -145,7 +149,6 @@ fn a_fragment_is_kept_only_if_it_is_authentic() {
 
 #[test]
 fn an_unknown_critical_payload_and_broken_syntax_are_answered_and_end_nothing() {
-    use wire::ikev2::{Exchange, Payload};
     let mut world = Setup::default().established();
     world.step(Station, |session, random, now, out| {
         let path = session.path();
@@ -210,6 +213,82 @@ fn a_renewal_of_a_child_that_never_was_is_told() {
     let last = world.gateway.arrows.last().unwrap();
     assert_eq!(last, "create child 2: N(CHILD_SA_NOT_FOUND)");
     world.assert_agreed(1);
+}
+
+/// An IKE_SA_INIT request with more payloads, of a type that nobody knows.
+fn stuffed(octets: &[u8], more: usize) -> Vec<u8> {
+    let read = WireMessage::parse(octets).unwrap();
+    let mut chain: Vec<Payload> = read.clear.iter().map(|it| it.payload.clone()).collect();
+    let unknown = Payload::Other {
+        kind: 200,
+        body: vec![0; 4],
+    };
+    chain.extend(vec![unknown; more]);
+    let (next_payload, body) = write_payloads(&chain);
+    let header = Header {
+        next_payload,
+        ..read.header
+    };
+    header.write(&body)
+}
+
+/// CVE-2026-12413: a peer fills its messages with payloads, and Libreswan's pluto ends.
+#[test]
+fn a_message_full_of_payloads_is_dropped_and_the_next_one_counts() {
+    let own = {
+        let mut world = Setup::default().world();
+        let first = world.hold(Gateway).remove(0);
+        WireMessage::parse(&first.octets).unwrap().clear.len()
+    };
+    for (more, is_taken) in [
+        (1, true),
+        (MAX_PAYLOADS - own, true),
+        (MAX_PAYLOADS - own + 1, false),
+        (900, false),
+        (8000, false),
+    ] {
+        let mut world = Setup::default().world();
+        let first = world.hold(Gateway).remove(0);
+        let mut filled = first.clone();
+        filled.octets = stuffed(&first.octets, more);
+        world.receive(Gateway, &filled);
+        assert_eq!(world.gateway.session.is_some(), is_taken, "{more}");
+        if !is_taken {
+            world.release(Gateway, vec![first]);
+            world.run();
+            world.assert_agreed(1);
+        }
+    }
+    // Under keys too: the octets of a notification that nobody knows, again and again.
+    for (more, is_read) in [
+        (MAX_PAYLOADS - 1, true),
+        (MAX_PAYLOADS + 1, false),
+        (4000, false),
+    ] {
+        let mut world = Setup::default().established();
+        world.step(Station, |session, random, now, out| {
+            let path = session.path();
+            let mut at = crate::ikev2::window::At {
+                path,
+                random,
+                now,
+                out,
+            };
+            let unknown = Payload::Other {
+                kind: 200,
+                body: vec![0; 4],
+            };
+            let awaited = crate::ikev2::tasks::Awaited::Read;
+            let sa = session.inside().current();
+            let chain = vec![unknown; more];
+            sa.ask(Exchange::Informational, &chain, awaited, None, &mut at);
+        });
+        world.run();
+        let answered = world.gateway.arrows.last().unwrap();
+        let expected = ["informational 2: N(INVALID_SYNTAX)", "informational 2: "];
+        assert_eq!(answered.trim(), expected[usize::from(is_read)].trim());
+        world.assert_agreed(1);
+    }
 }
 
 proptest! {

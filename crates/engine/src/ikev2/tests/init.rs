@@ -23,7 +23,8 @@ fn two_exchanges_make_an_ike_sa_and_a_child() {
         world.gateway.arrows,
         [
             "init 2: SA KE No N(NAT_DETECTION_SOURCE_IP) N(NAT_DETECTION_DESTINATION_IP) \
-             N(IKEV2_FRAGMENTATION_SUPPORTED) N(SIGNATURE_HASH_ALGORITHMS)", // <--
+             N(IKEV2_FRAGMENTATION_SUPPORTED) N(SIGNATURE_HASH_ALGORITHMS) \
+             N(CHILDLESS_IKEV2_SUPPORTED)", // <--
             "auth 2: IDr AUTH SA TSi TSr", // <--
         ]
     );

@@ -546,7 +546,11 @@ impl Phone {
         let mut answer = answer;
         loop {
             let step = login
-                .on_packet(&answer.parts().unwrap(), JANUARY_2027, &mut self.random)
+                .on_packet(
+                    &answer.parts().unwrap(),
+                    JANUARY_2027,
+                    (&mut self.random, &mut Work::default()),
+                )
                 .unwrap();
             let Step::Prove(key) = step else {
                 let Step::Answer(packet) = step else {

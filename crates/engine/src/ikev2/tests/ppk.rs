@@ -1,4 +1,4 @@
-//! Post-quantum pre-shared keys (RFC 8784): both ends, one end, a wrong one, and who takes it out.
+//! Post-quantum pre-shared keys (RFC 8784, RFC 9867): both ends, one end, a wrong one, and who takes it out.
 
 use wire::ikev2::{Header, Message as WireMessage, Notify, NotifyType, Payload, write_payloads};
 
@@ -172,6 +172,165 @@ fn whoever_takes_the_announcement_away_is_found_out() {
         let mut message = world.hold(who).remove(0);
         let read = WireMessage::parse(&message.octets).unwrap();
         let is_it = |notify: &Notify| notify.kind == NotifyType::UsePpk;
+        let mut chain: Vec<Payload> = read.clear.iter().map(|it| it.payload.clone()).collect();
+        chain.retain(|it| !matches!(it, Payload::Notify(notify) if is_it(notify)));
+        assert!(chain.len() < read.clear.len());
+        let (next_payload, body) = write_payloads(&chain);
+        let header = Header {
+            next_payload,
+            ..read.header
+        };
+        message.octets = header.write(&body);
+        world.receive(who, &message);
+        world.run();
+        world.pass(5);
+        assert!(world.station.session.is_none() && world.is_refused());
+    }
+}
+
+/// The same in IKE_INTERMEDIATE (RFC 9867).
+fn early(station: Key, gateway: Key) -> Setup {
+    Setup {
+        early_ppk: [true; 2],
+        ..setup(station, gateway)
+    }
+}
+
+/// In how many messages of both ends.
+fn said(world: &World, what: &str) -> usize {
+    let ends = [&world.station, &world.gateway];
+    let arrows = ends.into_iter().flat_map(|end| &end.arrows);
+    arrows.filter(|it| it.contains(what)).count()
+}
+
+const WITH_MLKEM: [&str; 3] = [
+    "aes128gcm16-prfsha256-curve25519",
+    "aes256gcm16-prfsha384-curve25519-ke1_mlkem768",
+    "aes128-sha256-ecp256-ke1_mlkem768-ke2_mlkem1024",
+];
+
+#[test]
+fn in_an_exchange_before_auth_it_protects_the_first_ike_sa_too() {
+    for (station, gateway) in PROOFS {
+        for suites in WITH_MLKEM {
+            for is_required in [false, true] {
+                let key = Some(("fleet", KEY, is_required));
+                let setup = Setup {
+                    station,
+                    gateway,
+                    station_suites: suites,
+                    gateway_suites: suites,
+                    wants_inner: true,
+                    ..early(key, key)
+                };
+                let mut world = setup.established();
+                assert_eq!(names(&world), [Some("fleet"); 2]);
+                assert_eq!(said(&world, "N(USE_PPK_INT)"), 2);
+                assert_eq!(said(&world, "N(PPK_IDENTITY_KEY)"), 1);
+                assert_eq!(said(&world, "N(PPK_IDENTITY)"), 1);
+                // The answer announces one way, and no AUTH is without the key.
+                assert_eq!(said(&world, "N(USE_PPK)"), 1);
+                assert_eq!(said(&world, "N(NO_PPK_AUTH)"), 0);
+                for who in Who::BOTH {
+                    world.rekey_ike(who);
+                    world.rekey_child(who.other());
+                    world.pass(10);
+                    world.assert_agreed(1);
+                }
+                assert_eq!(names(&world), [Some("fleet"); 2]);
+            }
+        }
+    }
+}
+
+#[test]
+fn in_an_exchange_before_auth_it_gives_other_keys_than_in_auth() {
+    let key = Some(("fleet", KEY, true));
+    let other = Some(("fleet", OTHER, true));
+    let mut all = Vec::new();
+    for setup in [setup(key, key), early(key, key), early(other, other)] {
+        let mut world = setup.established();
+        let sa = &world.station.session.as_mut().unwrap().inside().sas[0];
+        all.push(sa.d.0.clone());
+    }
+    let mut different = all.clone();
+    different.sort();
+    different.dedup();
+    assert_eq!(different.len(), all.len());
+}
+
+#[test]
+fn with_an_end_that_knows_only_the_older_way_it_is_in_auth() {
+    for early_ppk in [[true, false], [false, true]] {
+        for suites in WITH_MLKEM {
+            let key = Some(("fleet", KEY, true));
+            let setup = Setup {
+                early_ppk,
+                station_suites: suites,
+                gateway_suites: suites,
+                ..setup(key, key)
+            };
+            let world = setup.established();
+            assert_eq!(names(&world), [Some("fleet"); 2]);
+            assert_eq!(said(&world, "N(PPK_IDENTITY_KEY)"), 0);
+            assert_eq!(said(&world, "N(PPK_IDENTITY)"), 2);
+        }
+    }
+}
+
+#[test]
+fn before_auth_another_name_or_key_is_no_key() {
+    let mine = |is_required| Some(("fleet", KEY, is_required));
+    let others = |is_required| {
+        [
+            Some(("fleet", OTHER, is_required)),
+            Some(("another", KEY, is_required)),
+            None,
+        ]
+    };
+    for (station, gateway) in PROOFS {
+        for (first, second) in [(false, false), (true, false), (false, true)] {
+            for other in others(second) {
+                if other.is_none() && second {
+                    continue;
+                }
+                let setup = Setup {
+                    station,
+                    gateway,
+                    ..early(mine(first), other)
+                };
+                let mut world = setup.world();
+                world.run();
+                world.pass(5);
+                if !first && !second {
+                    world.assert_agreed(1);
+                    assert_eq!(names(&world), [None; 2]);
+                    continue;
+                }
+                assert!(world.station.session.is_none(), "{:?}", world.station.facts);
+                let who = if first {
+                    &world.station
+                } else {
+                    &world.gateway
+                };
+                let words = who.fault.as_ref().expect("refused").to_string();
+                assert!(words.contains("does not use the post-quantum"), "{words}");
+            }
+        }
+    }
+}
+
+#[test]
+fn whoever_takes_the_announcement_of_the_exchange_away_is_found_out() {
+    let key = Some(("fleet", KEY, false));
+    for who in [Who::Gateway, Who::Station] {
+        let mut world = early(key, key).world();
+        if who == Who::Station {
+            assert!(world.deliver(Who::Gateway));
+        }
+        let mut message = world.hold(who).remove(0);
+        let read = WireMessage::parse(&message.octets).unwrap();
+        let is_it = |notify: &Notify| notify.kind == NotifyType::UsePpkInt;
         let mut chain: Vec<Payload> = read.clear.iter().map(|it| it.payload.clone()).collect();
         chain.retain(|it| !matches!(it, Payload::Notify(notify) if is_it(notify)));
         assert!(chain.len() < read.clear.len());

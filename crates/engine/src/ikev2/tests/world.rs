@@ -9,8 +9,8 @@ use crypto::mschapv2::NtHash;
 use crypto::rand::{Seed, Stream};
 
 use crate::config::{
-    Child, Connection, Encapsulation, IdentityPattern, LocalAuth, LocalMethod, Ppk, RemoteAuth,
-    RemoteMethod, Version,
+    Child, Childless, Connection, Encapsulation, IdentityPattern, LocalAuth, LocalMethod, Ppk,
+    RemoteAuth, RemoteMethod, Version,
 };
 use crate::eap::{Examiner, Login, LoginMethod, Users};
 use crate::identity::Identity;
@@ -74,6 +74,8 @@ pub(super) struct Setup {
     pub(super) station_suites: &'static str,
     pub(super) gateway_suites: &'static str,
     pub(super) esp: &'static str,
+    /// Whether each end begins without a child, the station first.
+    pub(super) childless: [Childless; 2],
     pub(super) is_natted: bool,
     pub(super) has_child: bool,
     pub(super) is_legacy: bool,
@@ -84,6 +86,8 @@ pub(super) struct Setup {
     /// Each end's post-quantum pre-shared key, the station's first: its name, the key, whether it
     /// is required.
     pub(super) ppk: [Option<(&'static str, &'static str, bool)>; 2],
+    /// Whether each end uses it in IKE_INTERMEDIATE too, the station first.
+    pub(super) early_ppk: [bool; 2],
     /// Whether each end speaks MOBIKE, the station first.
     pub(super) mobike: [bool; 2],
     /// What the station tells of its addresses.
@@ -101,6 +105,7 @@ impl Default for Setup {
             station_suites: "aes128gcm16-prfsha256-curve25519",
             gateway_suites: "aes128gcm16-prfsha256-curve25519",
             esp: "aes128gcm16",
+            childless: [Childless::Allow; 2],
             is_natted: false,
             has_child: true,
             is_legacy: false,
@@ -108,6 +113,7 @@ impl Default for Setup {
             fragments: true,
             names_gateway: true,
             ppk: [None; 2],
+            early_ppk: [false; 2],
             mobike: [false; 2],
             station_addresses: Vec::new(),
             gateway_addresses: Vec::new(),
@@ -120,11 +126,12 @@ pub(super) fn selector(text: &str) -> TrafficSelector {
     text.parse().unwrap()
 }
 
-fn ppk_of((id, text, is_required): (&str, &str, bool)) -> Arc<Ppk> {
+fn ppk_of((id, text, is_required): (&str, &str, bool), is_early: bool) -> Arc<Ppk> {
     Arc::new(Ppk {
         id: id.into(),
         key: Secret(text.as_bytes().to_vec()),
         is_required,
+        is_early,
     })
 }
 
@@ -187,8 +194,10 @@ impl Setup {
         connection.ikev2_proposals = suites.split(' ').map(|it| it.parse().unwrap()).collect();
         connection.is_legacy = self.is_legacy;
         connection.encapsulation = Encapsulation::ThroughNat;
-        connection.ppk = self.ppk[usize::from(!is_station)].map(ppk_of);
+        let early = self.early_ppk[usize::from(!is_station)];
+        connection.ppk = self.ppk[usize::from(!is_station)].map(|it| ppk_of(it, early));
         connection.fragments = self.fragments;
+        connection.childless = self.childless[usize::from(!is_station)];
         connection.mobike = self.mobike[usize::from(!is_station)];
         if is_station {
             connection.remote_addrs = vec!["192.0.2.1:500".parse().unwrap()];
@@ -521,6 +530,7 @@ impl World {
                     .push(format!("established with {}", connection.name));
             }
             Fact::Renewed => end.facts.push("renewed".into()),
+            Fact::Childless(child, _) => end.facts.push(format!("child {} later", child.0)),
             Fact::AsksServer(question) => end.questions.push(*question),
             Fact::AsksAddress(wanted) => end.grant_address(&wanted),
             Fact::Lease(lease) => {
@@ -891,7 +901,7 @@ impl End {
             exchanges_max: 16,
         };
         match session.grant_child(&grant, &mut self.random, now, &mut out) {
-            Ok(negotiated) => {
+            Ok(Some(negotiated)) => {
                 self.facts.push("child granted".into());
                 self.pairs.push(Pair {
                     child: id,
@@ -899,6 +909,7 @@ impl End {
                     is_redundant: false,
                 });
             }
+            Ok(None) => {}
             Err(fault) => {
                 self.facts.push(format!("child refused: {fault}"));
                 session.refuse(fault.refusal());
@@ -908,11 +919,11 @@ impl End {
     }
 
     fn take_child(&mut self, agreed: AgreedChild) {
-        assert!(agreed.is_ours);
         let is_redundant = agreed.is_redundant.expect("IKEv2 decides");
-        self.facts.push(match is_redundant {
-            true => "child redundant".into(),
-            false => "child agreed".into(),
+        self.facts.push(match (agreed.is_ours, is_redundant) {
+            (false, _) => "child granted".into(),
+            (true, true) => "child redundant".into(),
+            (true, false) => "child agreed".into(),
         });
         self.pairs.push(Pair {
             child: agreed.child,

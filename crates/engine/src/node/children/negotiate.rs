@@ -172,24 +172,12 @@ impl Node {
     }
 
     /// The peer has its child in IKEv2 with our answer, which leaves when the inbound SA is there.
-    fn granted(
-        &mut self,
-        id: SessionId,
-        (child, renews): (ChildId, Option<u32>),
-        negotiated: Box<NegotiatedChild>,
-        now: Instant,
-    ) {
+    pub(in super::super) fn granted(&mut self, id: SessionId, agreed: &AgreedChild, now: Instant) {
+        let child = agreed.child;
+        let home = self.home_of(id, child);
+        self.install(home, child, &agreed.negotiated, Direction::Inbound);
         self.conclude(id, now);
-        let agreed = AgreedChild {
-            child,
-            exchange: 0,
-            is_ours: false,
-            begun: now,
-            renews,
-            negotiated,
-            is_redundant: Some(false),
-        };
-        self.child_complete(id, &agreed, now);
+        self.child_complete(id, agreed, now);
         self.arm_session(id);
     }
 
@@ -223,18 +211,30 @@ impl Node {
             .ike
             .grant_child(grant, &mut self.random, now, &mut out);
         match granted {
-            Ok(negotiated) => {
+            Ok(granted) => {
                 if let Some(session) = self.sessions.get_mut(&heir)
                     && !session.held.children.contains(&child)
                 {
                     session.held.children.push(child);
                 }
+                let Some(negotiated) = granted else {
+                    return self.flush(Some(id), out);
+                };
+                if self.sessions.get(&id).is_some_and(|it| it.ike.is_v2()) {
+                    let agreed = AgreedChild {
+                        child,
+                        exchange: 0,
+                        is_ours: false,
+                        begun: now,
+                        renews,
+                        negotiated,
+                        is_redundant: Some(false),
+                    };
+                    return self.granted(id, &agreed, now);
+                }
                 // The peer may send as soon as it reads message 2: install the inbound SA first.
                 let home = self.home_of(id, child);
                 self.install(home, child, &negotiated, Direction::Inbound);
-                if self.sessions.get(&id).is_some_and(|it| it.ike.is_v2()) {
-                    return self.granted(id, (child, renews), negotiated, now);
-                }
                 self.expect_answers(home, child, &negotiated);
                 self.flush(Some(id), out);
                 self.arm_session(id);
@@ -308,7 +308,8 @@ impl Node {
         let (child, negotiated) = (agreed.child, &agreed.negotiated);
         let home = self.home_of(id, child);
         if !self.children.contains_key(&child) {
-            // Deleted between our answer and message 3.
+            // Deleted between our answer and message 3, or before its last key exchange.
+            self.delete_unwanted(id, negotiated, now);
             return self.undo_exchange(child, negotiated.spi_in);
         }
         if self.names_an_old_sa(child, negotiated.spi_out) {

@@ -5,13 +5,12 @@
 //! authenticated peer can cause this: an unencrypted refusal changes nothing. A renewal begins with
 //! the agreed group.
 
-use crypto::dh::Group;
-
 use super::super::session_id::SessionId;
 use super::super::{Event, Node};
 use crate::counters::DropReason;
 use crate::ike::{Complaint, Fault, Remedy};
 use crate::sa::ChildId;
+use crate::suite::Pfs;
 use crate::time::Instant;
 
 impl Node {
@@ -49,7 +48,7 @@ impl Node {
         &mut self,
         id: SessionId,
         (child, spi): (ChildId, u32),
-        group: Option<Group>,
+        group: Option<Pfs>,
         refusal: String,
         now: Instant,
     ) {

@@ -9,7 +9,7 @@ use crate::config::{Child, ChildLayer, Connection};
 use crate::ike::{ChildOffer, NegotiatedChild};
 use crate::ike::{Fault, Refusal};
 use crate::sa::{Direction, Ipsec, Keys, Layer, Mode, Path, Sa};
-use crate::selector::TrafficSelector;
+use crate::selector::{Ports, TrafficSelector};
 
 /// Selectors of one side of a pair at most. Each costs every packet a comparison.
 const MAX_SELECTORS: usize = 32;
@@ -18,11 +18,11 @@ const MAX_SELECTORS: usize = 32;
 pub(super) type Traffic = (Vec<TrafficSelector>, Vec<TrafficSelector>);
 
 /// The selectors that a child requests: in transport mode our own address and the peer's, with the
-/// configured protocol and port; in tunnel mode the configured ones, otherwise our inner addresses.
+/// configured protocol and ports; in tunnel mode the configured ones, otherwise our inner addresses.
 pub(super) fn wanted_selectors(entry: &ChildEntry, path: Path, inner: &[IpAddr]) -> Traffic {
     let host = |address: IpAddr, like: Option<&TrafficSelector>| TrafficSelector {
         protocol: like.map_or(0, |selector| selector.protocol),
-        port: like.map_or(0, |selector| selector.port),
+        ports: like.map_or(Ports::ANY, |selector| selector.ports),
         ..TrafficSelector::host(address)
     };
     let (own, peer) = (path.local.ip(), path.remote.ip());
@@ -93,12 +93,13 @@ pub(super) fn accepted(
     Some((local, remote))
 }
 
-/// What matches a selector of both sides, without repetitions.
+/// What matches a selector of both sides, without repetitions. What the peer names first comes
+/// first: it may be the packet for which it asks (RFC 7296 §2.9).
 pub(super) fn common(offered: &[TrafficSelector], own: &[TrafficSelector]) -> Vec<TrafficSelector> {
     let mut found: Vec<TrafficSelector> = Vec::new();
-    for both in own
+    for both in offered
         .iter()
-        .flat_map(|own| offered.iter().filter_map(|it| it.intersection(own)))
+        .flat_map(|it| own.iter().filter_map(|own| it.intersection(own)))
     {
         let is_held = found.iter().any(|it| it.contains(&both));
         if !is_held && found.len() < MAX_SELECTORS {
@@ -143,7 +144,7 @@ fn holds_remote(child: &Child, offered: &TrafficSelector, path: Path, inner: &[I
 pub(super) fn is_renewal(pair: &Pair, offer: &ChildOffer) -> bool {
     let is_same = |own: &TrafficSelector, offered: &TrafficSelector| match offer.mode {
         Mode::Tunnel => own == offered,
-        Mode::Transport => (own.protocol, own.port) == (offered.protocol, offered.port),
+        Mode::Transport => (own.protocol, own.ports) == (offered.protocol, offered.ports),
     };
     let are_same = |own: &[TrafficSelector], offered: &[TrafficSelector]| {
         own.len() == offered.len() && own.iter().zip(offered).all(|(a, b)| is_same(a, b))

@@ -293,7 +293,7 @@ fn each_window_size_admits_what_it_should() {
 fn later_fragments_match_only_selectors_of_any_port() {
     let with_port = |port| TrafficSelector {
         protocol: UDP,
-        port,
+        ports: crate::selector::Ports::of_ikev1(port),
         ..within("10.2.0.0", "10.2.255.255")
     };
     let mut fragment = packet("10.1.0.1", "10.2.0.1", UDP, &udp((1, 53), &data(72)));
@@ -305,6 +305,23 @@ fn later_fragments_match_only_selectors_of_any_port() {
             ..tunnel_sa(AES_GCM)
         });
         assert_eq!(pair.carry(&[plain(&fragment)]).len(), taken);
+    }
+}
+
+#[test]
+fn only_ports_of_a_range_pass_at_either_end() {
+    let to = |text: &str| Sa {
+        remote: vec![text.parse().expect("a selector")],
+        ..tunnel_sa(AES_GCM)
+    };
+    let (narrow, wide) = ("10.2.0.0/16[udp/1000-2000]", "10.2.0.0/16");
+    for (port, taken) in [(999, 0), (1000, 1), (1500, 1), (2000, 1), (2001, 0)] {
+        let sent = packet("10.1.0.1", "10.2.0.1", UDP, &udp((1, port), &data(72)));
+        let mut pair = Pair::new(to(narrow));
+        assert_eq!(pair.carry(&[plain(&sent)]).len(), taken, "{port}");
+        // A peer that seals more than it may gets nothing in.
+        let mut pair = Pair::of(to(wide), inbound(&to(narrow)), OFFLOADS);
+        assert_eq!(pair.carry(&[plain(&sent)]).len(), taken, "{port}");
     }
 }
 

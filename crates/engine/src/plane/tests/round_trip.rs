@@ -233,7 +233,7 @@ fn expected_traffic_asks_for_its_child_and_never_leaves() {
 fn the_narrowest_child_seals_and_a_named_port_goes_first() {
     let selector = |first, last, port| crate::selector::TrafficSelector {
         protocol: if port > 0 { UDP } else { 0 },
-        port,
+        ports: crate::selector::Ports::of_ikev1(port),
         ..within(first, last)
     };
     let mut pair = Pair::new(tunnel_sa(AES_GCM));

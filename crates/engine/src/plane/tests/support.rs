@@ -95,7 +95,7 @@ pub(super) fn within(first: &str, last: &str) -> TrafficSelector {
         first: ip(first),
         last: ip(last),
         protocol: 0,
-        port: 0,
+        ports: crate::selector::Ports::ANY,
     }
 }
 

@@ -1,7 +1,11 @@
 //! Published cycle counts: the parts of a suite, and missing costs.
 
 use crypto::cipher::Cipher;
+use crypto::curve::Curve;
 use crypto::hash::Hash;
+use crypto::key_exchange::Method;
+use crypto::packet::Encryption;
+use crypto::sign::KeyKind;
 use engine::work::{Task, Work};
 
 use super::*;
@@ -149,6 +153,64 @@ fn a_handshake_is_priced_from_its_work() {
     assert_eq!(refused.to_string(), said);
     let papers = Device::new(device("paper-u"), Some(Clock::Mips(100.0))).expect("a device");
     assert!(papers.work_time(&policy, &work).missing.is_some());
+}
+
+/// IKEv2: halves and secrets have cells of their own, and messages under an AEAD cost their bytes.
+#[test]
+fn a_handshake_of_ikev2_is_priced_from_its_work() {
+    let policy = policies().into_iter().next().expect("a policy");
+    // One of them has no clock of its own.
+    let clock = Some(Clock::MegaHertz(80.0));
+    let time = |name: &str, tasks: &[Task]| {
+        let board = Device::new(device(name), clock).expect("a device");
+        let mut work = Work::default();
+        for task in tasks {
+            work.count(*task, 100);
+        }
+        board.work_time(&policy, &work).whole()
+    };
+    let cell = |name: &str, cell: &str| {
+        let board = Device::new(device(name), clock).expect("a device");
+        board.operation(cell).expect("a cell")
+    };
+    let (p256, kem) = (Method::Ecp256, Method::MlKem768);
+    let gcm = Task::MessageAead(Encryption::AesGcm { key_len: 16 });
+    for (name, task, operation) in [
+        ("cortex-m4", Task::KeyShare(p256), "p256-generate"),
+        ("cortex-m4", Task::KeySecret(p256), "p256-agree"),
+        (
+            "cortex-m4",
+            Task::SignCurve(KeyKind::Ecdsa(Curve::P256)),
+            "ecdsa-p256-sign",
+        ),
+        (
+            "cortex-m4",
+            Task::VerifyCurve(KeyKind::Ed25519),
+            "ed25519-verify",
+        ),
+        ("cortex-m4-asm", Task::KeyShare(kem), "ml-kem-768-generate"),
+        (
+            "cortex-m4-asm",
+            Task::KeyAnswer(kem),
+            "ml-kem-768-encapsulate",
+        ),
+        (
+            "cortex-m4-asm",
+            Task::KeySecret(kem),
+            "ml-kem-768-decapsulate",
+        ),
+    ] {
+        let found = time(name, &[task]).expect("priced");
+        assert!((found - cell(name, operation)).abs() < 1e-12, "{operation}");
+    }
+    // 100 octets at what a buffer costs, or a counter and GHASH over whole blocks.
+    let whole_s = time("cortex-m4", &[gcm]).expect("priced");
+    assert!((1e-6..1e-3).contains(&whole_s), "{whole_s}");
+    let said = time("cortex-m4", &[Task::KeyShare(kem)]).expect_err("no cell");
+    assert_eq!(said.cell, "per_operation.ml-kem-768-generate");
+    let chacha = Task::MessageAead(Encryption::ChaCha20Poly1305);
+    let said = time("cortex-m0plus", &[chacha]).expect_err("no cell");
+    assert!(said.cell.starts_with("per_byte.chacha20"), "{}", said.cell);
 }
 
 /// A policy with this cipher and hash in phase 1, and with this suite for packets.

@@ -136,8 +136,10 @@ fn a_handshake_costs_what_was_measured() {
     let mut policy = gcm();
     policy.keys = Some(Keys {
         exchange: Exchange::Main,
-        proposal: "aes128-sha1-modp2048".parse().expect("a proposal"),
+        proposal: Proposal::V1("aes128-sha1-modp2048".parse().expect("a proposal")),
         proof: Proof::Rsa2048,
+        asks_cookie: false,
+        fragments: true,
     });
     let mut work = Work::default();
     work.count(Task::KeyPair(crypto::dh::Group::Modp2048), 0);

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::access;
 use super::admitted::{Admitted, is_on};
 use super::moved::Moved;
-use super::outcome::{Drops, Exchange, Streamed, Transferred};
+use super::outcome::{Drops, Exchange, Row, Streamed, Transferred};
 use super::{Begun, PATIENCE, QUIET, World, seconds};
 use crate::kernel::host::Supplicant;
 use crate::kernel::{Element, Kernel, KernelFault, Link, Port, Subject, Target, access_point};
@@ -61,6 +61,10 @@ pub struct Tunnelled {
     pub exchange: Exchange,
     /// How often the gateway saw an address of a peer change, summed over all of its stations.
     pub moved: u64,
+    /// What the station sent and received of IKE after that exchange, such as for its moves; times
+    /// are from the exchange's first message on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub later: Vec<Row>,
 }
 
 /// The result of one flow.
@@ -366,11 +370,20 @@ impl World {
                 .and_then(|host| host.part.control());
             control.map_or(0, |control| control.log.moved)
         };
-        let told = tunnels.map(|(tunnel, exchange)| Tunnelled {
+        let later = |station: usize, exchange: &Exchange, is_v6: bool| {
+            let host = self.host(self.number(station));
+            let log = host.and_then(|host| host.part.control()).map(|it| &it.log);
+            let whole = log.map(|log| Exchange::new(log, exchange.is_up, is_v6).messages);
+            let whole = whole.unwrap_or_default().into_iter();
+            whole.skip(exchange.messages.len()).collect()
+        };
+        let tunnels = tunnels.zip(&self.blueprint.tunnels);
+        let told = tunnels.map(|((tunnel, exchange), set)| Tunnelled {
             station: name(tunnel.from),
             gateway: name(tunnel.to),
-            exchange,
             moved: moved(tunnel.to),
+            later: later(tunnel.from, &exchange, set.is_outer_v6),
+            exchange,
         });
         told.collect()
     }

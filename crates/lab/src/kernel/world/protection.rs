@@ -6,6 +6,7 @@ use std::rc::Rc;
 use super::tunnel::{Proof, Tunnel};
 use crate::cost::{self, Direction, Policy, Suite};
 use crate::kernel::cpu::{Costs, PacketCosts};
+use crate::kernel::pki;
 use crate::scenario::graph::setup::{Setup, TunnelSetup};
 use crate::scenario::{self, Catalogue, Fault, Scenario, Uncomputable};
 
@@ -106,11 +107,18 @@ impl Tunnel {
         if policy.around.is_some() && set.has_nat {
             return Err("it has two layers, which pass no NAT");
         }
+        if keys.proof.is_eap() && set.rank > 0 {
+            return Err("another policy of its gateway comes first, and EAP must");
+        }
         let proof = match keys.proof {
-            cost::Proof::Rsa2048 => Proof::Certificates,
+            cost::Proof::Rsa2048 => Proof::Certificates(pki::Kind::Rsa2048),
+            cost::Proof::EcdsaP256 => Proof::Certificates(pki::Kind::P256),
+            cost::Proof::Ed25519 => Proof::Certificates(pki::Kind::Ed25519),
             cost::Proof::Psk => Proof::Shared,
+            cost::Proof::EapMsChapV2 => Proof::Password,
+            cost::Proof::EapTls => Proof::Tls,
             cost::Proof::Rsa3072 | cost::Proof::Rsa4096 => {
-                return Err("the simulator has only certificates with keys of 2048 bits");
+                return Err("the simulator's RSA keys have 2048 bits");
             }
         };
         Ok(Self {
@@ -120,6 +128,8 @@ impl Tunnel {
             ike: keys.proposal,
             is_aggressive: keys.exchange == cost::Exchange::Aggressive,
             proof,
+            asks_cookie: keys.asks_cookie,
+            fragments: keys.fragments,
             forces_udp: policy.is_udp_encapsulated,
             is_outer_v6: policy.is_outer_v6,
             is_inner_v6: set.pool.is_v6(),

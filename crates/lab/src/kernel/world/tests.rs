@@ -11,6 +11,8 @@ use crate::kernel::trace::{Rewind, held};
 use crate::kernel::{Subject, levels, trace};
 use crate::scenario::{Catalogue, Entry, Kind, Scenario};
 
+mod ikev2;
+
 const ROAD: &str = include_str!("../../../../../python/caravan/catalogue/scenarios/road.toml");
 
 /// A policy of the catalogue's form.

@@ -3,16 +3,19 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use crypto::mschapv2::NtHash;
 use engine::config::{
     Child, ChildLayer, Config, Connection, Encapsulation, IdentityPattern, InnerFamilies, Limits,
-    LocalAuth, LocalMethod, Pool, RemoteAuth, RemoteMethod, Start, Unique,
+    LocalAuth, LocalMethod, Pool, RemoteAuth, RemoteMethod, Start, Unique, Version,
 };
+use engine::eap::{Examiner, Login, LoginMethod, Users};
 use engine::identity::Identity;
 use engine::node::IKE_PORT;
 use engine::sa::{Mode, Secret};
 use engine::selector::TrafficSelector;
-use engine::suite::{EspSuite, IkeSuite};
+use engine::suite::EspSuite;
 
+use crate::cost::Proposal;
 use crate::kernel::host::control::AROUND;
 use crate::kernel::pki;
 use crate::scenario::Network;
@@ -27,12 +30,16 @@ pub struct Tunnel {
     pub esp: EspSuite,
     /// The suite of AH around these packets, in a tunnel of its own.
     pub around: Option<EspSuite>,
-    /// The suite of the IKE exchange.
-    pub ike: IkeSuite,
-    /// Whether phase 1 is in aggressive mode; otherwise it is in main mode.
+    /// The suite of the IKE exchange, and so its version.
+    pub ike: Proposal,
+    /// IKEv1: whether phase 1 is in aggressive mode; otherwise it is in main mode.
     pub is_aggressive: bool,
     /// How the ends authenticate.
     pub proof: Proof,
+    /// IKEv2: whether the gateway asks for a cookie.
+    pub asks_cookie: bool,
+    /// IKEv2: whether large messages are split.
+    pub fragments: bool,
     /// Whether ESP is sent in UDP even without a NAT.
     pub forces_udp: bool,
     /// Whether the outer header is IPv6.
@@ -48,9 +55,13 @@ pub struct Tunnel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// By the certificates of [`pki`].
-    Certificates,
+    Certificates(pki::Kind),
     /// By a well-known pre-shared key.
     Shared,
+    /// The station by a well-known password (EAP-MSCHAPv2), the gateway by its certificate.
+    Password,
+    /// Both by certificates, the station within EAP-TLS.
+    Tls,
 }
 
 impl Tunnel {
@@ -121,7 +132,7 @@ impl Tunnel {
             connections: Vec::new(),
             pools: Vec::new(),
             radius: None,
-            limits: Limits::default(),
+            limits: limits_of(tunnels),
         };
         for (index, (tunnel, set)) in tunnels.iter().enumerate() {
             let others = &tunnels[..index];
@@ -198,14 +209,7 @@ impl Tunnel {
             (pki::GATEWAY, pki::STATIONS[self.rank])
         };
         let identity = |name: &str| Identity::Fqdn(name.into());
-        let (local, remote) = match self.proof {
-            Proof::Certificates => pki::credentials(is_station, self.rank),
-            Proof::Shared => {
-                let secret = Arc::new(Secret(b"in everybody's hands".to_vec()));
-                let local = LocalMethod::PresharedKey(secret.clone());
-                (local, RemoteMethod::PresharedKey(secret))
-            }
-        };
+        let (local, remote) = self.methods(is_station);
         let local = LocalAuth {
             identity: identity(own),
             method: local,
@@ -216,15 +220,68 @@ impl Tunnel {
         };
         let mut child = Child::new("net", self.mode, vec![self.esp]);
         child.path_mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
-        let (name, ike) = (self.connection_name(), vec![self.ike]);
-        let mut connection = Connection::new(&name, ike, local, remote, vec![child]);
+        let name = self.connection_name();
+        let mut connection = Connection::new(&name, Vec::new(), local, remote, vec![child]);
+        match self.ike {
+            Proposal::V1(suite) => connection.proposals = vec![suite],
+            Proposal::V2(suite) => {
+                connection.version = Version::V2;
+                connection.ikev2_proposals = vec![suite];
+            }
+        }
         connection.is_aggressive = self.is_aggressive;
+        connection.fragments = self.fragments;
         connection.is_legacy = true;
         connection.encapsulation = match self.forces_udp {
             true => Encapsulation::Always,
             false => Encapsulation::ThroughNat,
         };
         connection
+    }
+}
+
+impl Tunnel {
+    /// What an end has, and what it takes.
+    fn methods(&self, is_station: bool) -> (LocalMethod, RemoteMethod) {
+        let certificates = |kind| pki::credentials(kind, is_station, self.rank);
+        let (local, remote) = match self.proof {
+            Proof::Certificates(kind) => return certificates(kind),
+            Proof::Shared => {
+                let secret = Arc::new(Secret(PASSWORD.as_bytes().to_vec()));
+                let local = LocalMethod::PresharedKey(secret.clone());
+                return (local, RemoteMethod::PresharedKey(secret));
+            }
+            Proof::Password | Proof::Tls => certificates(pki::Kind::Rsa2048),
+        };
+        let is_tls = self.proof == Proof::Tls;
+        match (is_station, local, remote) {
+            (true, LocalMethod::Signature { key, chain }, remote) => {
+                let method = match is_tls {
+                    true => LoginMethod::Certificate(key, chain),
+                    false => LoginMethod::Password(NtHash::of_password(PASSWORD)),
+                };
+                let login = Login {
+                    user: pki::STATIONS[self.rank].to_owned(),
+                    method,
+                    server: None,
+                };
+                (LocalMethod::Eap(Arc::new(login)), remote)
+            }
+            (false, local, RemoteMethod::Signature(trusted)) => {
+                let mut users = Users::default();
+                let hash = NtHash::of_password(PASSWORD);
+                users
+                    .add(pki::STATIONS[self.rank], hash)
+                    .expect("a name of our own");
+                let examiner = Examiner {
+                    users: (!is_tls).then(|| Arc::new(users)),
+                    trusted: is_tls.then_some(trusted),
+                    asks_servers: false,
+                };
+                (local, RemoteMethod::Eap(Arc::new(examiner)))
+            }
+            (_, local, remote) => (local, remote),
+        }
     }
 }
 
@@ -258,7 +315,15 @@ pub(super) fn router(
         connections,
         pools: Vec::new(),
         radius: None,
-        limits: Limits::default(),
+        limits: limits_of(tunnels),
+    }
+}
+
+/// A gateway asks all for a cookie, or nobody.
+fn limits_of(tunnels: &[(Tunnel, &TunnelSetup)]) -> Limits {
+    Limits {
+        asks_cookies: tunnels.iter().any(|(tunnel, _)| tunnel.asks_cookie),
+        ..Limits::default()
     }
 }
 
@@ -266,5 +331,6 @@ fn subnet(network: Network) -> TrafficSelector {
     TrafficSelector::subnet(network.first, network.bits)
 }
 
+const PASSWORD: &str = "in everybody's hands";
 const RESOLVER: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 53);
 const RESOLVER_V6: Ipv6Addr = Ipv6Addr::new(0xfd10, 0, 0, 0, 0, 0, 0, 53);

@@ -1,18 +1,22 @@
-//! A peer that holds keys, independent of the engine's own exchanges: it derives phase 1's keys
+//! A peer that holds keys of IKEv1, independent of the engine's own exchanges: it derives phase 1's keys
 //! itself (RFC 2409 §5, appendix B) and protects any payloads of an input.
 //!
 //! It trusts what it receives, and repeats nothing.
 
+use std::sync::Arc;
+
 use crypto::dh::{Group, KeyPair};
 use crypto::hash::{Digest, Hash};
 use crypto::rand::Seed;
-use engine::config::IdentityPattern;
+use engine::config::{
+    Child, Connection, IdentityPattern, LocalAuth, LocalMethod, RemoteAuth, RemoteMethod,
+};
 use engine::identity::{self, Identity};
 use engine::ike::Role;
 use engine::ikev1::fragments::Assembly;
 use engine::ikev1::protect::Iv;
 use engine::ikev1::{IsakmpSa, NatFinding, PeerSupport};
-use engine::sa::{Path, Secret, Via};
+use engine::sa::{Mode, Path, Secret, Via};
 use engine::time::Instant;
 use wire::isakmp::phase1::{self, authentication, encryption, hash, transform};
 use wire::isakmp::phase2::life;
@@ -21,6 +25,7 @@ use wire::isakmp::{
     ProtocolId, SaPayload, Transform, payloads, vendor, write_payloads,
 };
 
+use super::{Said, Talker};
 use crate::phase_2::{CIPHER, Phase2, last_block, seal};
 use crate::script::Sealed;
 use crate::secrets::{SECRET, SUITE, pki, sign_bare};
@@ -29,16 +34,16 @@ use crate::whole::whole;
 const HASH: Hash = Hash::Sha1;
 const GROUP: Group = Group::Modp768;
 
+/// Names of connections. The first letter is the mode.
+pub const NAMES: [&str; 4] = ["a-psk", "a-rsa", "m-psk", "m-rsa"];
+
 /// A peer.
 pub struct Peer {
     is_aggressive: bool,
     is_signed: bool,
-    /// The path as the gateway sees it.
-    pub path: Path,
-    /// For a repetition.
-    pub last_sent: Vec<u8>,
-    /// For a reflection.
-    pub last_heard: Vec<u8>,
+    path: Path,
+    last_sent: Vec<u8>,
+    last_heard: Vec<u8>,
     cookies: Cookies,
     pair: KeyPair,
     nonce: Vec<u8>,
@@ -52,9 +57,15 @@ pub struct Peer {
     assembly: Assembly,
 }
 
-impl Peer {
+impl Talker for Peer {
+    const NAMES: &'static [&'static str] = &NAMES;
+
+    fn connections() -> Vec<Arc<Connection>> {
+        NAMES.iter().map(|name| connection(name)).collect()
+    }
+
     /// An idle peer, number `number` of its input.
-    pub fn new(number: u8, kind: u8, path: Path) -> Self {
+    fn new(number: u8, kind: u8, path: Path) -> Self {
         let (is_aggressive, is_signed) = (kind & 1 != 0, kind & 2 != 0);
         let mut random = Seed::new([0x40 + number; 32]).stream("peer", kind.into());
         let pair = KeyPair::generate(GROUP, &mut random);
@@ -92,8 +103,20 @@ impl Peer {
         }
     }
 
+    fn path(&self) -> Path {
+        self.path
+    }
+
+    fn last_sent(&self) -> &[u8] {
+        &self.last_sent
+    }
+
+    fn last_heard(&self) -> &[u8] {
+        &self.last_heard
+    }
+
     /// Message 1 of either mode.
-    pub fn first(&mut self) -> Option<Vec<u8>> {
+    fn first(&mut self) -> Said {
         let method = match self.is_signed {
             true => authentication::RSA_SIGNATURES,
             false => authentication::PRE_SHARED_KEY,
@@ -111,7 +134,7 @@ impl Peer {
     }
 
     /// Message 3 of main mode.
-    pub fn third(&mut self) -> Option<Vec<u8>> {
+    fn third(&mut self) -> Said {
         let chain = [
             Payload::KeyExchange(self.pair.public().to_vec()),
             Payload::Nonce(self.nonce.clone()),
@@ -120,7 +143,45 @@ impl Peer {
     }
 
     /// The last message of either mode, if keys are there.
-    pub fn prove(&mut self, sealed: &Sealed) -> Option<Vec<u8>> {
+    fn prove(&mut self, sealed: &Sealed) -> Said {
+        self.proof(sealed).into_iter().collect()
+    }
+
+    /// A message of phase 2, if there are keys.
+    fn protected(&mut self, exchange: u8, id: u8, sealed: &Sealed) -> Said {
+        let Some(sa) = &self.sa else {
+            return Said::new();
+        };
+        let message = self.phase_2.seal(sa, exchange, id, sealed);
+        message
+            .map(|message| self.send(message))
+            .into_iter()
+            .collect()
+    }
+
+    /// A datagram of the gateway, perhaps to us.
+    fn hear(&mut self, path: Path, datagram: &[u8], now: Instant) {
+        let message = match path.via {
+            Via::Udp => Some(datagram),
+            _ => datagram.strip_prefix(&[0; 4]),
+        };
+        let Some(Ok((header, _))) = message.map(Header::parse) else {
+            return;
+        };
+        if header.cookies.initiator != self.cookies.initiator {
+            return;
+        }
+        self.last_heard = datagram.to_vec();
+        let message = message.unwrap_or_default();
+        if let Some(message) = whole(&mut self.assembly, message, path.remote, now) {
+            self.read(&message);
+        }
+    }
+}
+
+impl Peer {
+    /// The last message of either mode, if keys are there.
+    fn proof(&mut self, sealed: &Sealed) -> Option<Vec<u8>> {
         let flags = sealed.flags;
         let kind = PayloadKind::from(sealed.first);
         let mut body = sealed.chain.clone();
@@ -140,31 +201,6 @@ impl Peer {
             sa.last_iv = last_block(&message);
         }
         Some(self.send(message))
-    }
-
-    /// A message of phase 2, if there are keys.
-    pub fn phase_2(&mut self, exchange: u8, id: u8, sealed: &Sealed) -> Option<Vec<u8>> {
-        let message = self.phase_2.seal(self.sa.as_ref()?, exchange, id, sealed)?;
-        Some(self.send(message))
-    }
-
-    /// A datagram of the gateway, perhaps to us.
-    pub fn hear(&mut self, path: Path, datagram: &[u8], now: Instant) {
-        let message = match path.via {
-            Via::Udp => Some(datagram),
-            _ => datagram.strip_prefix(&[0; 4]),
-        };
-        let Some(Ok((header, _))) = message.map(Header::parse) else {
-            return;
-        };
-        if header.cookies.initiator != self.cookies.initiator {
-            return;
-        }
-        self.last_heard = datagram.to_vec();
-        let message = message.unwrap_or_default();
-        if let Some(message) = whole(&mut self.assembly, message, path.remote, now) {
-            self.read(&message);
-        }
     }
 
     fn read(&mut self, message: &[u8]) -> Option<()> {
@@ -272,10 +308,10 @@ impl Peer {
         Some(())
     }
 
-    fn clear(&mut self, chain: &[Payload]) -> Option<Vec<u8>> {
+    fn clear(&mut self, chain: &[Payload]) -> Said {
         let (first, body) = write_payloads(chain);
         let header = self.header(first, self.mode(), 0);
-        Some(self.send(header.write(&body)))
+        vec![self.send(header.write(&body))]
     }
 
     /// Adds the marker if the port needs one.
@@ -336,4 +372,62 @@ fn offer(method: u16) -> SaPayload {
             }],
         }],
     }
+}
+
+fn connection(name: &str) -> Arc<Connection> {
+    let (is_aggressive, is_signed) = (name.starts_with('a'), name.ends_with("rsa"));
+    let (method, remote) = if is_signed {
+        let (key, chain) = pki().gateway.clone();
+        (
+            LocalMethod::Signature { key, chain },
+            RemoteMethod::Signature(Arc::clone(&pki().trust)),
+        )
+    } else {
+        let secret = Arc::new(Secret(SECRET.to_vec()));
+        (
+            LocalMethod::PresharedKey(Arc::clone(&secret)),
+            RemoteMethod::PresharedKey(secret),
+        )
+    };
+    let identities = ["*@example", "*.psk.example"];
+    let local = LocalAuth {
+        identity: Identity::parse("gateway.example").expect("an identity"),
+        method,
+    };
+    let remote = RemoteAuth {
+        identities: identities
+            .iter()
+            .map(|text| IdentityPattern::parse(text).expect("a pattern"))
+            .collect(),
+        method: remote,
+    };
+    let suites = vec![SUITE.parse().expect("a suite")];
+    Arc::new(Connection {
+        revision: 1,
+        is_aggressive,
+        pools: vec![0],
+        is_legacy: true,
+        ..Connection::new(name, suites, local, remote, children())
+    })
+}
+
+fn children() -> Vec<Child> {
+    let suites = |words: &[&str]| {
+        words
+            .iter()
+            .map(|word| word.parse().expect("one"))
+            .collect()
+    };
+    let mut net = Child::new(
+        "net",
+        Mode::Tunnel,
+        suites(&["aes128gcm16", "des-md5", "aes128gcm16-modp768"]),
+    );
+    net.local = vec!["10.10.0.0/24".parse().expect("a selector")];
+    let host = Child::new(
+        "host",
+        Mode::Transport,
+        suites(&["aes128-sha1-esn", "null-md5"]),
+    );
+    vec![net, host]
 }

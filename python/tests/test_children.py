@@ -1,0 +1,238 @@
+"""Children of IKEv2: their own key exchanges, ranges of ports, and tunnels that begin without one.
+
+The peer is charon 5.9 where it can: it has no ML-KEM and no additional key exchanges, so those are
+between two Caravans.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from strongswan_pair import Pair, certificates, connected, road_warrior, settle
+
+from caravan.testbed import RemoteAccess, RemoteAccessConfig
+from caravan.testbed.caravan import Caravan, order
+from caravan.testbed.connection import Connection, PublicKey
+from caravan.testbed.pki import CaravanAuthority
+from caravan.testbed.process import CommandFailed
+from caravan.testbed.remote_access import SERVER_ADDRESS
+from caravan.testbed.strongswan import StrongSwan
+from caravan.testbed.traffic import download, make_file, ping, serve_files
+
+pytestmark = pytest.mark.root
+
+FILE_BYTES = 1_000_000
+ROLES = pytest.mark.parametrize("is_initiator", [True, False], ids=["initiator", "responder"])
+HYBRID = "aes256gcm16-curve25519-ke1_mlkem768"
+PLAIN = "aes128gcm16"
+
+
+@pytest.fixture(scope="module")
+def keys(authority: CaravanAuthority) -> tuple[PublicKey, PublicKey]:
+    """The gateway's and the station's certificates."""
+    return certificates(authority)
+
+
+def ends(keys: tuple[PublicKey, PublicKey], esp_proposals: str) -> tuple[Connection, Connection]:
+    """The configuration of one connection for the gateway and for the station."""
+    suite = "aes128gcm16-prfsha256-curve25519"
+    both = Connection(
+        keys[0], version=2, is_legacy=False, proposals=suite, esp_proposals=esp_proposals
+    )
+    return road_warrior(both, keys)
+
+
+def suite_of(end: Caravan) -> str:
+    """The suite of its one child."""
+    (session,) = end.status()["connections"][0]["sessions"]
+    (child,) = session["children"]
+    return str(child["suite"])
+
+
+def flows(pair: Pair) -> bool:
+    """Whether no echo is lost for two seconds."""
+    echoes = ping(pair.network.ms, SERVER_ADDRESS, 40, 0.05)
+    return echoes.received == echoes.sent
+
+
+@ROLES
+@pytest.mark.parametrize(
+    ("group", "theirs"),
+    [
+        ("ecp256", "ECP_256"),
+        ("ecp384", "ECP_384"),
+        ("ecp521", "ECP_521"),
+        ("curve25519", "CURVE_25519"),
+        ("modp3072", "MODP_3072"),
+        ("modp8192", "MODP_8192"),
+    ],
+)
+def test_charon_renews_children_with_every_group_that_it_has(
+    is_initiator: bool, group: str, theirs: str, keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    both = ends(keys, f"{PLAIN}-{group}")
+    with connected(*both, output, is_initiator=is_initiator) as pair:
+        assert pair.fetch() == expected
+        # The child of IKE_AUTH has no key exchange of its own.
+        assert suite_of(pair.ours) == PLAIN
+        for renew in (pair.charon.rekey_child, lambda: order(pair.ours.host, "rekey", "road")):
+            before = pair.charon.selected_proposals().count(chosen(theirs))
+            renew()
+            settle(lambda n=before: pair.charon.selected_proposals().count(chosen(theirs)) > n)
+            settle(lambda: suite_of(pair.ours) == f"{PLAIN}-{group}")
+            assert flows(pair)
+        assert pair.fetch() == expected
+
+
+def chosen(group: str) -> str:
+    """The agreed proposal in charon's words."""
+    return f"ESP:AES_GCM_16_128/{group}/NO_EXT_SEQ"
+
+
+@ROLES
+def test_one_end_names_another_group_and_the_other_takes_it(
+    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    gateway, station = ends(keys, f"{PLAIN}-ecp256,{PLAIN}-ecp384")
+    # Whoever asks sends a value of ecp256 first.
+    if is_initiator:
+        gateway = replace(gateway, esp_proposals=f"{PLAIN}-ecp384")
+    else:
+        station = replace(station, esp_proposals=f"{PLAIN}-ecp256,{PLAIN}-ecp384")
+        gateway = replace(gateway, esp_proposals=f"{PLAIN}-ecp384")
+    with connected(gateway, station, output, is_initiator=is_initiator) as pair:
+        if is_initiator:
+            order(pair.ours.host, "rekey", "road").check()
+        else:
+            pair.charon.rekey_child()
+        settle(lambda: suite_of(pair.ours) == f"{PLAIN}-ecp384")
+        text = "peer didn't accept DH group ECP_256|DH group ECP_256 unacceptable"
+        pair.charon.wait_for_log(text)
+        assert flows(pair)
+        assert pair.fetch() == expected
+
+
+@ROLES
+def test_pfs_may_be_optional_at_one_end(
+    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    gateway, station = ends(keys, f"{PLAIN}-ecp256,{PLAIN}")
+    if is_initiator:
+        gateway = replace(gateway, esp_proposals=PLAIN)
+    else:
+        station = replace(station, esp_proposals=PLAIN)
+    with connected(gateway, station, output, is_initiator=is_initiator) as pair:
+        before = pair.charon.selected_proposals().count("ESP:AES_GCM_16_128/NO_EXT_SEQ")
+        order(pair.ours.host, "rekey", "road").check()
+        text = "ESP:AES_GCM_16_128/NO_EXT_SEQ"
+        settle(lambda: pair.charon.selected_proposals().count(text) > before)
+        assert suite_of(pair.ours) == PLAIN
+        assert flows(pair)
+        assert pair.fetch() == expected
+
+
+@pytest.mark.parametrize("esp", [HYBRID, "aes128gcm16-mlkem1024-ke2_ecp256"])
+def test_two_caravans_renew_children_with_additional_exchanges(
+    esp: str, keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    gateway, station = ends(keys, esp)
+    station = replace(station, child_rekey_s=2)
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        serve_files(network.server, output / "www", SERVER_ADDRESS)
+        sg = Caravan(network.sg, gateway).wait_ready()
+        ms = Caravan(network.ms, station).wait_ready()
+        echoes = ping(network.ms, SERVER_ADDRESS, 120, 0.05)
+        assert echoes.received == echoes.sent
+        order(network.sg, "rekey", "road").check()
+        echoes = ping(network.ms, SERVER_ADDRESS, 40, 0.05)
+        assert echoes.received == echoes.sent
+        assert download(network.ms, f"http://{SERVER_ADDRESS}/file").sha256 == expected
+        assert suite_of(sg) == suite_of(ms) == esp
+        exchanges = [message.exchange for message in ms.handshake()]
+        assert exchanges.count("followup") >= 4
+
+
+@pytest.mark.parametrize(
+    ("is_initiator", "word"),
+    [(True, "force"), (True, "prefer"), (False, "force")],
+    ids=["initiator", "initiator-prefers", "responder"],
+)
+def test_a_tunnel_begins_without_a_child_and_gets_it_in_an_exchange_of_its_own(
+    is_initiator: bool, word: str, keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    gateway, station = ends(keys, f"{PLAIN}-ecp256")
+    station = replace(station, childless=word)
+    with connected(gateway, station, output, is_initiator=is_initiator) as pair:
+        assert pair.fetch() == expected
+        # So its first pair has a key exchange of its own too.
+        assert suite_of(pair.ours) == f"{PLAIN}-ecp256"
+        messages = pair.ours.handshake()
+        auth = [message.payloads for message in messages if message.exchange == "auth"]
+        assert auth
+        assert not any(" SA" in payloads or "TS" in payloads for payloads in auth)
+        assert "create child" in [message.exchange for message in messages]
+
+
+@ROLES
+def test_an_end_that_must_begin_without_a_child_gets_no_tunnel_where_the_other_refuses(
+    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    gateway, station = ends(keys, PLAIN)
+    gateway = replace(gateway, childless="never")
+    station = replace(station, childless="force")
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        if is_initiator:
+            StrongSwan(network.sg, gateway)
+            ours = Caravan(network.ms, station)
+            text = "does not take an authentication without a child"
+            ours.process.wait_for(lambda: text in ours.process.stderr(), "the refusal", 15)
+        else:
+            ours = Caravan(network.sg, gateway).wait_ready()
+            charon = StrongSwan(network.ms, station)
+            with pytest.raises(CommandFailed):
+                charon.initiate()
+        assert not ours.is_established()
+
+
+@ROLES
+def test_a_range_of_ports_is_narrowed_and_passes_what_is_in_it(
+    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    gateway, station = ends(keys, PLAIN)
+    network = gateway.local_ts
+    gateway = replace(gateway, local_ts=f"{network}[tcp/50-2000]")
+    station = replace(station, remote_ts=f"{network}[tcp/1-1000]")
+    with connected(gateway, station, output, is_initiator=is_initiator) as pair:
+        (session,) = pair.ours.status()["connections"][0]["sessions"]
+        (child,) = session["children"]
+        narrowed = child["remote_ts" if is_initiator else "local_ts"]
+        assert narrowed == f"{network}[tcp/50-1000]"
+        assert pair.fetch() == expected
+        assert ping(pair.network.ms, SERVER_ADDRESS, 3, 0.05).received == 0
+        pair.charon.rekey_child()
+        order(pair.ours.host, "rekey", "road").check()
+        settle(lambda: pair.fetch() == expected)
+
+
+def test_two_caravans_pass_several_ranges_of_ports_and_nothing_else(
+    keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    gateway, station = ends(keys, PLAIN)
+    network = gateway.local_ts
+    gateway = replace(gateway, local_ts=f"{network}[tcp/50-2000]")
+    with RemoteAccess(RemoteAccessConfig(), output) as bed:
+        serve_files(bed.server, output / "www", SERVER_ADDRESS)
+        Caravan(bed.sg, gateway).wait_ready()
+        ms = Caravan(bed.ms, station).wait_ready()
+        assert download(bed.ms, f"http://{SERVER_ADDRESS}/file").sha256 == expected
+        assert ping(bed.ms, SERVER_ADDRESS, 3, 0.05).received == 0
+        assert "it protects only" in ms.process.stderr()
