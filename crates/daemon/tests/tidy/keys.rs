@@ -45,7 +45,7 @@ and tested against them.
 ";
 
 /// A table of the file, and the struct that reads it.
-const TABLES: [(&str, &str); 21] = [
+const TABLES: [(&str, &str); 22] = [
     ("`[daemon]`: the process", "DaemonTable"),
     (
         "`[connections.NAME]`: a peer, or a group of peers",
