@@ -84,19 +84,7 @@ fn sessions() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/seeds/ikev2_responder");
     std::fs::create_dir_all(folder).expect("a folder");
     for (name, ops) in ikev2::seeds::all() {
-        let octets = script::write(&ops);
-        let mut stage = Stage::<ikev2::Peer>::default();
-        let sent: usize = script::read(&octets)
-            .iter()
-            .map(|op| stage.play(op).len())
-            .sum();
-        println!(
-            "ikev2_responder {name}: {} octets, {sent} answers",
-            octets.len()
-        );
-        stage.facts().iter().for_each(|fact| println!("  {fact}"));
-        stage.end();
-        std::fs::write(format!("{folder}/{name}"), octets).expect("a file");
+        std::fs::write(format!("{folder}/{name}"), script::write(&ops)).expect("a file");
     }
 }
 

@@ -1,5 +1,5 @@
-//! The whole responder of IKEv1: one gateway, datagrams from several addresses, a moving clock, and peers
-//! that hold keys, so that the code behind the encryption is reached as well.
+//! The whole responder of IKEv1: one gateway, datagrams from several addresses, a moving clock, and
+//! peers that hold keys, so that the code behind the encryption is reached as well.
 //! `src/responder/world.rs` checks what must hold after each step.
 #![no_main]
 

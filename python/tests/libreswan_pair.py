@@ -10,20 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
+from newer_peers import needs
 from strongswan_pair import settle
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection
 from caravan.testbed.libreswan import RELEASE, NewPluto
-from caravan.testbed.peers import missing
 from caravan.testbed.remote_access import GATEWAY_ADDRESS, OPERATOR_ADDRESSES
 
 STATION_ADDRESS = OPERATOR_ADDRESSES[0]
-NEEDS_PLUTO = pytest.mark.skipif(
-    missing(RELEASE) is not None, reason=f"not run: {missing(RELEASE)}"
-)
+NEEDS_PLUTO = needs(RELEASE)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ import pytest
 from libreswan_pair import NEEDS_PLUTO, STATION_ADDRESS, Pair, connected
 from strongswan_pair import certificates, road_warrior, settle
 
-from caravan.testbed.binary import TOP
 from caravan.testbed.caravan import order
 from caravan.testbed.connection import Connection, Ppk, PublicKey, SharedKey
 from caravan.testbed.pki import CaravanAuthority
@@ -23,10 +22,6 @@ pytestmark = [pytest.mark.root, NEEDS_PLUTO]
 OTHER_ADDRESS = "192.0.2.77"
 KEY = "b2610f4c9d8833a7e15f02c6d4907be83a1c5f60972be4d8036fa9517c2d84e1"
 ROLES = pytest.mark.parametrize("is_initiator", [True, False], ids=["initiator", "responder"])
-HAS_RESUMPTION = "| `resumption` |" in (TOP / "docs/vpn-configuration.md").read_text()
-NEEDS_RESUMPTION = pytest.mark.skipif(
-    not HAS_RESUMPTION, reason="not run: session resumption (RFC 5723), which Caravan lacks"
-)
 PROOFS = pytest.mark.parametrize("has_certificates", [True, False], ids=["rsa", "psk"])
 
 
@@ -227,20 +222,4 @@ def test_we_follow_pluto_to_another_address(
         settle(lambda: str(pair.session()["remote"]).startswith(OTHER_ADDRESS))
         assert pair.agrees() and spis(pair) == before
         order(pair.ours.host, "rekey", "road").check()
-        settle(lambda: pair.agrees() and spis(pair) != before)
-
-
-@NEEDS_RESUMPTION
-@PROOFS
-def test_pluto_resumes_its_session_with_our_ticket(
-    has_certificates: bool, keys: tuple[PublicKey, PublicKey], output: Path
-) -> None:
-    both = ends(keys, has_certificates=has_certificates)
-    with connected(*both, output, "session-resumption=yes", is_initiator=False) as pair:
-        before = spis(pair)
-        assert "asking for session resume ticket" in pair.pluto.log()
-        pair.pluto.whack("--suspend", "--name", "road")
-        settle(lambda: not pair.pluto.ike_sas())
-        pair.pluto.initiate()
-        pair.pluto.wait_for_log("processed IKE_SESSION_RESUME response")
         settle(lambda: pair.agrees() and spis(pair) != before)

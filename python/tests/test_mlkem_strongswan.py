@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from newer_peers import needs
 from strongswan_pair import Pair, certificates, connected, road_warrior, settle
 
 from caravan.testbed.caravan import order
 from caravan.testbed.connection import Connection, Ppk, PublicKey, SharedKey
-from caravan.testbed.peers import missing
 from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.remote_access import SERVER_ADDRESS
 from caravan.testbed.strongswan import RELEASE, NewStrongSwan
@@ -21,7 +21,7 @@ from caravan.testbed.traffic import make_file, ping
 
 pytestmark = [
     pytest.mark.root,
-    pytest.mark.skipif(missing(RELEASE) is not None, reason=f"not run: {missing(RELEASE)}"),
+    needs(RELEASE),
 ]
 
 FILE_BYTES = 1_000_000

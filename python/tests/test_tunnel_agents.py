@@ -371,7 +371,7 @@ def test_target_lists_who_is_in(bed: Bed) -> None:
         bed.target = bed.start("target")
         assert listed(up["key"]) == [one]
     bed.wait_for_target("ended", up["key"])
-    wait_for(lambda: listed(up["key"]) == [], "an ended tunnel is no longer listed")
+    wait_for(lambda: listed(up["key"]) == [], "an ended tunnel is not listed")
     ended = bed.log("target", up["key"])[-1].fields
     assert (ended["option"], ended["inner"], ended["peer"]) == ("ESP", one["inner"], one["peer"])
 

@@ -1,18 +1,19 @@
-//! Traffic selectors: which packets a policy covers (RFC 4301 §4.4.1.1). IKEv1 sends them as quick
-//! mode's identification payloads (RFC 2407 §4.6.2).
+//! Traffic selectors: which packets a policy covers (RFC 4301 §4.4.1.1). IKEv1 sends them as
+//! quick mode's identification payloads (RFC 2407 §4.6.2).
 //!
-//! IKEv2 sends them as traffic selectors (RFC 7296 §3.13), which have ranges of ports too. Left out:
-//! ICMP types, and OPAQUE.
+//! IKEv2 sends them as traffic selectors (RFC 7296 §3.13), which have ranges of ports too. Left
+//! out: ICMP types, and OPAQUE.
 
 use core::fmt;
 use core::str::FromStr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use wire::ip::protocol::{ICMP, ICMPV6};
-
 mod ports;
 
 pub use ports::Ports;
+
+/// The protocols that have types instead of ports: ICMP and ICMPv6.
+const ICMP: [u8; 2] = [1, 58];
 
 /// Addresses, protocol and ports of one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -126,7 +127,7 @@ impl TrafficSelector {
         if let Some(inside) = suffix {
             (selector.protocol, selector.ports) =
                 parse_suffix(inside).ok_or_else(|| SelectorFault::Suffix(text.into()))?;
-            if !selector.ports.is_any() && [ICMP, ICMPV6].contains(&selector.protocol) {
+            if !selector.ports.is_any() && ICMP.contains(&selector.protocol) {
                 return Err(SelectorFault::Icmp(text.into()));
             }
         }

@@ -107,4 +107,20 @@ impl Work {
             Err(at) => self.entries.insert(at, (task, times, bytes)),
         }
     }
+
+    /// Counts a signature.
+    pub fn count_sign(&mut self, kind: KeyKind) {
+        match kind {
+            KeyKind::Rsa { bits } => self.count(Task::Sign(bits), 0),
+            other => self.count(Task::SignCurve(other), 0),
+        }
+    }
+
+    /// Counts the check of one.
+    pub fn count_verify(&mut self, kind: KeyKind) {
+        match kind {
+            KeyKind::Rsa { bits } => self.count(Task::Verify(bits), 0),
+            other => self.count(Task::VerifyCurve(other), 0),
+        }
+    }
 }

@@ -15,8 +15,8 @@
 //! says = "Registration Request"
 //! source = "document and section"
 //! bytes = 74                     # of its IP packet; absent: not known, and neither are times
-//! packets = 2                    # these bytes are those of several IP packets, of equal size, such
-//!                                # as fragments of IKE; absent: 1
+//! packets = 2                    # these bytes are those of several IP packets, of equal size,
+//!                                # such as fragments of IKE; absent: 1
 //! stream = 22                    # octets of these that TCP carries for the protocol; absent:
 //!                                # none, TCP itself says it
 //! relayed = 196                  # octets of the IP packet in which an access point hands it on to

@@ -1,5 +1,5 @@
-//! A peer that holds keys of IKEv1, independent of the engine's own exchanges: it derives phase 1's keys
-//! itself (RFC 2409 §5, appendix B) and protects any payloads of an input.
+//! A peer that holds keys of IKEv1, independent of the engine's own exchanges: it derives phase 1's
+//! keys itself (RFC 2409 §5, appendix B) and protects any payloads of an input.
 //!
 //! It trusts what it receives, and repeats nothing.
 

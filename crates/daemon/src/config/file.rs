@@ -237,9 +237,10 @@ pub struct ConnectionTable {
     /// IKEv2: keep the tunnel when an address of either end changes (RFC 4555), if the peer does.
     /// Without it a client that moves sets up a new one, with the same inner address.
     pub mobike: bool,
-    /// IKEv2: whether a tunnel begins without a child, which then has a key exchange of its own (RFC
-    /// 6023). "allow": a client may begin so. "prefer": we begin so if the gateway takes it. "force":
-    /// both ends begin so, or there is no tunnel. "never": we do not begin so, and announce nothing.
+    /// IKEv2: whether a tunnel begins without a child, which then has a key exchange of its own
+    /// (RFC 6023). "allow": a client may begin so. "prefer": we begin so if the gateway takes it.
+    /// "force": both ends begin so, or there is no tunnel. "never": we do not begin so, and
+    /// announce nothing.
     pub childless: Childless,
     /// Probe a peer that has been silent for this long; "0": never. Default: "20s" at a client,
     /// "60s" at a gateway. A client that sends but hears nothing probes after 5 s.

@@ -18,7 +18,6 @@ use crypto::sign::KeyKind;
 use crypto::tls::handshake::{Broken, End, Handshake};
 use wire::eap::tls::{Fragment, MAX_MESSAGE_LEN};
 
-use crate::ike::auth::{count_sign, count_verify};
 use crate::sa::Secret;
 use crate::work::{Task, Work};
 
@@ -117,7 +116,7 @@ impl Tls {
                 self.work.count(Task::KeyPair(EPHEMERAL), 0);
             }
             self.work.count(Task::Agree(EPHEMERAL), 0);
-            count_sign(self.own, &mut self.work);
+            self.work.count_sign(self.own);
         }
         if !self.has_checked
             && let Some(peer) = self.peer().first()
@@ -125,7 +124,7 @@ impl Tls {
             self.has_checked = true;
             let leaf = Certificate::from_der(peer);
             if let Ok(key) = leaf.and_then(|it| it.signature_key()) {
-                count_verify(key.kind(), &mut self.work);
+                self.work.count_verify(key.kind());
             }
         }
     }

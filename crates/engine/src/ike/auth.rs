@@ -7,14 +7,12 @@ use std::sync::Arc;
 
 use crypto::cert::{CertFault, Certificate, CertificatePath, CertificateVerified, LeafKeys, Name};
 use crypto::hash::is_equal;
-use crypto::sign::KeyKind;
 
 use super::Fault;
 use crate::config::{Connection, IdentityPattern, RemoteMethod};
 use crate::identity::{Breadth, Identity, Peer};
 use crate::sa::Secret;
 use crate::time::{Calendar, Instant};
-use crate::work::{Task, Work};
 
 /// Certificates of a message that are read at most.
 pub const MAX_CERTIFICATES: usize = 8;
@@ -247,20 +245,4 @@ pub fn listed<T>(mut all: impl Iterator<Item = T>, word: impl Fn(T) -> String) -
         rest => text.push_str(&format!(" and {rest} more")),
     }
     text
-}
-
-/// Counts a signature.
-pub fn count_sign(kind: KeyKind, work: &mut Work) {
-    match kind {
-        KeyKind::Rsa { bits } => work.count(Task::Sign(bits), 0),
-        other => work.count(Task::SignCurve(other), 0),
-    }
-}
-
-/// Counts the check of one.
-pub fn count_verify(kind: KeyKind, work: &mut Work) {
-    match kind {
-        KeyKind::Rsa { bits } => work.count(Task::Verify(bits), 0),
-        other => work.count(Task::VerifyCurve(other), 0),
-    }
 }

@@ -25,9 +25,7 @@ use crate::config::{Connection, LocalMethod, RemoteMethod};
 use crate::counters::DropReason;
 use crate::identity::Identity;
 use crate::ike::Fault;
-use crate::ike::auth::{
-    Proven, accepting, count_sign, count_verify, proven_by_key, trusted, unaccepted, wrong_key,
-};
+use crate::ike::auth::{Proven, accepting, proven_by_key, trusted, unaccepted, wrong_key};
 use crate::sa::Secret;
 use crate::time::Calendar;
 use crate::work::{Task, Work};
@@ -141,7 +139,7 @@ fn sign(
     };
     for (method, scheme) in schemes {
         let made = signed.with(work, |parts, work| {
-            count_sign(key.kind(), work);
+            work.count_sign(key.kind());
             key.sign(scheme, parts, random)
         });
         let signature = match made {
@@ -269,7 +267,7 @@ fn check_signature(
     let key = PublicKey::from_spki(&trusted.verified.spki).map_err(wrong)?;
     signed
         .with(work, |parts, work| {
-            count_verify(key.kind(), work);
+            work.count_verify(key.kind());
             key.verify(scheme, parts, &signature)
         })
         .map_err(wrong)?;

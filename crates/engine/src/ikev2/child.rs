@@ -10,6 +10,8 @@
 //! the four nonces makes what is redundant (RFC 7296 §2.8.1). The end that made it deletes it; the
 //! other one deletes the old pair.
 
+mod agree;
+
 use crypto::dh::SharedSecret;
 use crypto::key_exchange::Method;
 use crypto::rand::Stream;
@@ -19,11 +21,10 @@ use zeroize::Zeroizing;
 use super::children::{ChildSa, ChildState, DELETE_DELAY};
 use super::established::{Established, Question, Subject};
 use super::exchange;
-use super::keys::Nonces;
 use super::offers::{bad_value, not_in_udp, offer_of, other_method, refused};
 use super::parts::{Parts, notify};
 use super::proposal::{self, child_protocol, child_spi, wire_protocol};
-use super::selectors::{read, write};
+use super::selectors::write;
 use super::tasks::{AskedChild, Awaited, ChildTask, Collision, Task, usable, without_pfs};
 use super::unfinished::{Made, UnfinishedChild, no_keys};
 use super::window::{At, Opened};
@@ -87,6 +88,21 @@ fn answer_exchange(
             answered.map(Some).map_err(bad_value)
         }
         (Some(method), _) => Err(other_method(method)),
+    }
+}
+
+/// Ni and Nr of an exchange that the peer has begun.
+fn nonces_of(
+    subject: &Subject,
+    theirs: Option<&[u8]>,
+    random: &mut Stream,
+) -> (Zeroizing<Vec<u8>>, Zeroizing<Vec<u8>>) {
+    match subject {
+        Subject::Auth { nonces, .. } => (nonces.0.clone().into(), nonces.1.clone().into()),
+        Subject::Child { .. } => {
+            let theirs = theirs.unwrap_or_default();
+            (theirs.to_vec().into(), fresh_nonce(random))
+        }
     }
 }
 
@@ -234,13 +250,7 @@ impl Established {
         let is_other = |it: &Method| parts.exchange.is_none_or(|they| they.method != it.number());
         question.method = method.filter(is_other);
         let answered = answer_exchange(method, parts.exchange, at)?;
-        let nonces = match &question.subject {
-            Subject::Auth { nonces, .. } => (nonces.0.clone().into(), nonces.1.clone().into()),
-            Subject::Child { .. } => {
-                let theirs = parts.nonce.unwrap_or_default();
-                (theirs.to_vec().into(), fresh_nonce(at.random))
-            }
-        };
+        let nonces = nonces_of(&question.subject, parts.nonce, at.random);
         let spi = grant.spi.to_be_bytes();
         let answer = vec![proposal::answer(&chosen, &spi)];
         question.answer.push(Payload::SecurityAssociation(answer));
@@ -344,8 +354,8 @@ impl Established {
         }
     }
 
-    /// The answer to our request for a child, or to one of the key exchanges after it. It came under
-    /// the IKE SA with this SPI of ours.
+    /// The answer to our request for a child, or to one of the key exchanges after it. It came
+    /// under the IKE SA with this SPI of ours.
     pub(super) fn on_child_answer(
         &mut self,
         under: Spi,
@@ -398,80 +408,6 @@ impl Established {
                 }
             }
         }
-    }
-
-    /// What an answer agrees to. `nonces`: those of IKE_SA_INIT, for the child of IKE_AUTH.
-    pub(super) fn agree_child(
-        &self,
-        asked: &AskedChild,
-        parts: &Parts<'_>,
-        nonces: Option<Nonces<'_>>,
-        at: &mut At<'_>,
-    ) -> Result<UnfinishedChild, Fault> {
-        let task = &asked.task;
-        let missing =
-            || Fault::Misbehaved("an answer without SA, nonce or traffic selectors".into());
-        let answer = parts.sa.ok_or_else(missing)?;
-        let chosen = proposal::chosen(&task.suites, answer)?;
-        let (suite, spi_out) = (chosen.suite, child_spi(chosen.proposal)?);
-        let traffic = parts.traffic_i.zip(parts.traffic_r).ok_or_else(missing)?;
-        let answered = (read(traffic.0), read(traffic.1));
-        let original = self.original(task.mode, (&answered.1, &answered.0));
-        let (local, remote) = self.as_asked(task, answered)?;
-        let mode = match parts.has(NotifyType::UseTransportMode) {
-            true => Mode::Transport,
-            false => Mode::Tunnel,
-        };
-        if mode != task.mode {
-            return Err(Fault::Misbehaved(format!(
-                "we asked for {}, and the peer answers with {mode}",
-                task.mode
-            )));
-        }
-        let shared = match (suite.pfs.and_then(Pfs::method), &asked.half, parts.exchange) {
-            (None, ..) => None,
-            (Some(method), Some(half), Some(theirs)) if half.method() == method => {
-                let work = &mut at.out.work;
-                Some(exchange::finish(half, theirs, work).map_err(bad_value)?)
-            }
-            (Some(method), ..) => return Err(other_method(method)),
-        };
-        let nonces = match nonces {
-            Some(nonces) => (
-                nonces.initiator.to_vec().into(),
-                nonces.responder.to_vec().into(),
-            ),
-            None => {
-                let theirs = parts.nonce.ok_or_else(missing)?;
-                (asked.nonce.clone(), theirs.to_vec().into())
-            }
-        };
-        let wishes = (self.nat.is_between(), self.connection.prefers_udp());
-        let is_udp = is_in_udp(&suite, at.path, wishes, task.may_be_udp);
-        if task.must_be_udp && !is_udp {
-            return Err(not_in_udp());
-        }
-        let agreed = NegotiatedChild {
-            suite,
-            mode,
-            is_udp_encapsulated: is_udp,
-            spi_in: task.spi,
-            spi_out,
-            keys_in: no_keys(),
-            keys_out: no_keys(),
-            original,
-            local,
-            remote,
-            lifetime_s: task.lifetime.as_secs(),
-            lifetime_bytes: None,
-        };
-        Ok(UnfinishedChild {
-            child: task.child,
-            renews: task.renews,
-            agreed: Box::new(agreed),
-            nonces,
-            secrets: shared.into_iter().collect(),
-        })
     }
 
     fn child_agreed(

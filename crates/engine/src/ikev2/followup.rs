@@ -9,8 +9,8 @@
 //!                          <-- KEr(1), [N(ADDITIONAL_KEY_EXCHANGE)(link)]
 //! ```
 //!
-//! The new SA exists after the last exchange. Until then a responder keeps what is not finished, one
-//! for each IKE SA, for a while; a newer one replaces it. Of two renewals of one child that cross,
+//! The new SA exists after the last exchange. Until then a responder keeps what is not finished,
+//! one for each IKE SA, for a while; a newer one replaces it. Of two renewals of one child that cross,
 //! the one that an end finishes first as initiator stands there: the other one is refused from then
 //! on. If each end finishes the other's first, the nonces decide (RFC 7296 §2.8.1).
 

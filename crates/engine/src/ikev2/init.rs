@@ -498,7 +498,8 @@ impl Answering {
             }
         }
         let peer = Abilities::announced(&parts);
-        let Some((chosen, candidates)) = choose(candidates, offered, &peer) else {
+        let Some((chosen, candidates)) = proposal::choose_connections(candidates, offered, &peer)
+        else {
             tell(notify(NotifyType::NoProposalChosen), out);
             let suites = |it: &Arc<Connection>| it.ikev2_proposals.clone();
             let all: Vec<Ikev2Suite> = candidates.iter().flat_map(suites).collect();
@@ -591,22 +592,4 @@ fn other_method(theirs: u16, suite: Ikev2Suite) -> Fault {
         ),
         refusal: Refusal::KeyExchange,
     }
-}
-
-/// The suite of the first connection that has one in common with an offer, and all connections that
-/// accept it.
-fn choose<'a>(
-    candidates: &[Arc<Connection>],
-    offered: &'a [wire::ikev2::Proposal],
-    peer: &Abilities,
-) -> Option<(Chosen<'a, Ikev2Suite>, Vec<Arc<Connection>>)> {
-    let is_possible = |it: &&Ikev2Suite| peer.intermediate || !has_additional(it);
-    let mut all = candidates.iter();
-    let chosen = all.find_map(|it| {
-        let suites = it.ikev2_proposals.iter().filter(is_possible).copied();
-        proposal::choose(&suites.collect::<Vec<_>>(), offered)
-    })?;
-    let accepts = |it: &&Arc<Connection>| it.ikev2_proposals.contains(&chosen.suite);
-    let accepting = candidates.iter().filter(accepts).cloned().collect();
-    Some((chosen, accepting))
 }

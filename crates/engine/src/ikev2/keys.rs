@@ -76,8 +76,8 @@ impl Seed {
         Self(prf.hmac(&d.0, &[&material]))
     }
 
-    /// Of the same IKE SA once a post-quantum pre-shared key is in it: prf+(PPK, SK_d), of which one
-    /// block is enough (RFC 9867 §3.1).
+    /// Of the same IKE SA once a post-quantum pre-shared key is in it: prf+(PPK, SK_d), of which
+    /// one block is enough (RFC 9867 §3.1).
     pub(super) fn with_ppk((prf, d): (Hash, &Secret), ppk: &Secret, work: &mut Work) -> Self {
         work.count(Task::Prf(prf), d.0.len() as u64 + 1);
         Self(prf.hmac(&ppk.0, &[&d.0, &[1]]))

@@ -4,12 +4,16 @@
 //! suites that the peer offers. An additional key exchange (RFC 9370 §2.2.1) that no suite of ours
 //! has is left out if the proposal allows it.
 
+use std::sync::Arc;
+
 use crypto::cipher::Cipher;
 use crypto::hash::Hash;
 use crypto::packet::{Encryption, Integrity};
 use wire::ikev2::transform::{self, encryption, integrity, prf, sequence_numbers};
 use wire::ikev2::{Proposal, Protocol as WireProtocol, Transform, TransformType};
 
+use super::Abilities;
+use crate::config::Connection;
 use crate::ike::{Fault, Refusal, Spi};
 use crate::sa::Protocol;
 use crate::suite::{Additional, EspSuite, Ikev2Suite, Pfs};
@@ -96,6 +100,24 @@ pub(super) fn choose<'a, S: Suite>(suites: &[S], offered: &'a [Proposal]) -> Opt
             proposal,
         })
     })
+}
+
+/// The suite of the first connection that has one in common with an offer, and all connections that
+/// accept it.
+pub(super) fn choose_connections<'a>(
+    candidates: &[Arc<Connection>],
+    offered: &'a [Proposal],
+    peer: &Abilities,
+) -> Option<(Chosen<'a, Ikev2Suite>, Vec<Arc<Connection>>)> {
+    let is_possible = |it: &&Ikev2Suite| peer.intermediate || it.additional.is_empty();
+    let mut all = candidates.iter();
+    let chosen = all.find_map(|it| {
+        let suites = it.ikev2_proposals.iter().filter(is_possible).copied();
+        choose(&suites.collect::<Vec<_>>(), offered)
+    })?;
+    let accepts = |it: &&Arc<Connection>| it.ikev2_proposals.contains(&chosen.suite);
+    let accepting = candidates.iter().filter(accepts).cloned().collect();
+    Some((chosen, accepting))
 }
 
 /// The answer that chooses this suite from a proposal.

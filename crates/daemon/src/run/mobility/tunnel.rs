@@ -6,8 +6,8 @@ use super::{Input, MobilePart};
 use crate::run::Process;
 
 impl Process {
-    /// What the node of IKE is told about the tunnel to a mobile node's VPN gateway. The user's word
-    /// counts more.
+    /// What the node of IKE is told about the tunnel to a mobile node's VPN gateway. The user's
+    /// word counts more.
     pub(super) fn tunnel_command(&self, is_wanted: bool) -> Option<Command> {
         let name = self.mobility.as_ref()?.connection()?.to_owned();
         let is_downed = self.downed.contains(&name);

@@ -213,7 +213,18 @@ fn common(it: &Description) -> Result<String, WriteFault> {
         // The other end is asked for all, and gets its one address.
         say("narrowing", "yes");
     }
-    match it.inner {
+    say_inner(&it.inner, &mut say);
+    // It lives as long as the tunnel, so nobody renews.
+    let lifetime = format!("{}s", it.lifetime.as_secs());
+    say("ikelifetime", &lifetime);
+    say("salifetime", &lifetime);
+    say("rekey", "no");
+    Ok(lines.concat())
+}
+
+/// Who gives the inner address, and who gets it.
+fn say_inner(inner: &Inner, say: &mut impl FnMut(&str, &str)) {
+    match inner {
         Inner::Asked => {
             say("leftmodecfgclient", "yes");
             say("rightmodecfgserver", "yes");
@@ -227,12 +238,6 @@ fn common(it: &Description) -> Result<String, WriteFault> {
         }
         Inner::Outer => {}
     }
-    // It lives as long as the tunnel, so nobody renews.
-    let lifetime = format!("{}s", it.lifetime.as_secs());
-    say("ikelifetime", &lifetime);
-    say("salifetime", &lifetime);
-    say("rekey", "no");
-    Ok(lines.concat())
 }
 
 /// A DNS name begins with `@` here; what has an `@` inside is user@name.

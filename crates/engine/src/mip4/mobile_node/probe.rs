@@ -78,7 +78,8 @@ impl MobileNode {
         let asked = self.probe.as_ref().and_then(|it| it.asked.as_ref());
         asked.is_some_and(|(request, _)| {
             let is_ours = request.home_address == reply.home_address;
-            // Two requests may be at the same fraction of a second. An accepted one gets its own time.
+            // Two requests may be at the same fraction of a second. An accepted one gets its own
+            // time.
             let is_its = match reply.code.is_accepted() {
                 true => request.identification == reply.identification,
                 false => answers(request.identification, reply.identification),

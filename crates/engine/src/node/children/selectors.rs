@@ -18,7 +18,8 @@ const MAX_SELECTORS: usize = 32;
 pub(super) type Traffic = (Vec<TrafficSelector>, Vec<TrafficSelector>);
 
 /// The selectors that a child requests: in transport mode our own address and the peer's, with the
-/// configured protocol and ports; in tunnel mode the configured ones, otherwise our inner addresses.
+/// configured protocol and ports; in tunnel mode the configured ones, otherwise our inner
+/// addresses.
 pub(super) fn wanted_selectors(entry: &ChildEntry, path: Path, inner: &[IpAddr]) -> Traffic {
     let host = |address: IpAddr, like: Option<&TrafficSelector>| TrafficSelector {
         protocol: like.map_or(0, |selector| selector.protocol),

@@ -65,8 +65,8 @@ impl MobileNodePart {
         }
     }
 
-    /// Wants the tunnel while nothing proves that the node is inside, and goes through it when it is
-    /// up. Meanwhile the home agent is asked in clear (RFC 5265 §3.3).
+    /// Wants the tunnel while nothing proves that the node is inside, and goes through it when it
+    /// is up. Meanwhile the home agent is asked in clear (RFC 5265 §3.3).
     pub(super) fn pass_gateway(&mut self, common: &mut Common, now: Instant) {
         if self.setup.gateway.is_none() {
             return;
