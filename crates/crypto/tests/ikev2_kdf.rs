@@ -1,7 +1,7 @@
 //! The keys of an IKE SA by the numbers that NIST's CAVP has for SP 800-135's IKEv2: SKEYSEED from
 //! the nonces and the shared secret, and prf+ from SKEYSEED (RFC 7296 §2.14), each with the
-//! shortest and with the longest nonces. The numbers are those in strongSwan's plugin test-vectors (kdf_prf
-//! and kdf_prf_plus).
+//! shortest and with the longest nonces. The numbers are those in strongSwan's plugin test-vectors
+//! (kdf_prf and kdf_prf_plus).
 
 use crypto::hash::Hash;
 use crypto::prf::prf_plus;

@@ -10,9 +10,9 @@
 //! ```
 //!
 //! The new SA exists after the last exchange. Until then a responder keeps what is not finished,
-//! one for each IKE SA, for a while; a newer one replaces it. Of two renewals of one child that cross,
-//! the one that an end finishes first as initiator stands there: the other one is refused from then
-//! on. If each end finishes the other's first, the nonces decide (RFC 7296 §2.8.1).
+//! one for each IKE SA, for a while; a newer one replaces it. Of two renewals of one child that
+//! cross, the one that an end finishes first as initiator stands there: the other one is refused
+//! from then on. If each end finishes the other's first, the nonces decide (RFC 7296 §2.8.1).
 
 use crypto::dh::SharedSecret;
 use crypto::hash::is_equal;

@@ -1,5 +1,5 @@
-//! Post-quantum pre-shared keys (RFC 8784, RFC 9867): both ends, one end, a wrong one, and who takes
-//! it out.
+//! Post-quantum pre-shared keys (RFC 8784, RFC 9867): both ends, one end, a wrong one, and who
+//! takes it out.
 
 use wire::ikev2::{Header, Message as WireMessage, Notify, NotifyType, Payload, write_payloads};
 
