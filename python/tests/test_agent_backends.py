@@ -419,7 +419,7 @@ BY_IKE = [
 @pytest.mark.parametrize("sides", ["charon-caravan", "caravan-charon", "charon-charon"])
 @pytest.mark.parametrize("by", BY_IKE)
 def test_caravan_and_strongswan_build_a_tunnel_and_take_it_down(
-    by: tuple[Mapping[str, int], bool],
+    by: tuple[Mapping[str, Any], bool],
     sides: str,
     ends: Mapping[str, Mapping[str, Any]],
     target_pem: tuple[Path, Path],
@@ -499,7 +499,7 @@ def test_strongswan_refuses_what_its_data_plane_cannot_do(
 @pytest.mark.parametrize("is_signed", [True, False])
 @pytest.mark.parametrize("side", ["client", "target"])
 def test_charon_reads_the_files_that_are_written_for_it(
-    ike: Mapping[str, int],
+    ike: Mapping[str, Any],
     side: str,
     is_signed: bool,
     ends: Mapping[str, Mapping[str, Any]],
@@ -543,7 +543,7 @@ def pluto(host: Host) -> Iterator[tuple[Pluto, Backend]]:
 @pytest.mark.parametrize("is_signed", [True, False])
 @pytest.mark.parametrize("side", ["client", "target"])
 def test_pluto_loads_each_option_and_unloads_it(
-    ike: Mapping[str, int],
+    ike: Mapping[str, Any],
     side: str,
     is_signed: bool,
     ends: Mapping[str, Mapping[str, Any]],
@@ -579,7 +579,7 @@ def test_pluto_loads_each_option_and_unloads_it(
 @pytest.mark.parametrize("is_signed", [True, False])
 @pytest.mark.parametrize("ike", [{"ike": 1}, {}, {"ppk": PPK}], ids=["ikev1", "ikev2", "ppk"])
 def test_pluto_and_caravan_negotiate_as_far_as_the_kernel_goes(
-    ike: Mapping[str, int],
+    ike: Mapping[str, Any],
     is_signed: bool,
     inner: str,
     ends: Mapping[str, Mapping[str, Any]],

@@ -620,7 +620,7 @@ def test_powershell_parses_and_knows_each_cmdlet_and_parameter(
 def test_caravan_reads_what_is_written_for_it(
     side: str,
     option: str,
-    ike: Mapping[str, int],
+    ike: Mapping[str, Any],
     signed: Mapping[str, Mapping[str, Any]],
     tmp_path: Path,
 ) -> None:
@@ -643,7 +643,7 @@ def test_caravan_reads_what_is_written_for_it(
 def test_libreswan_reads_the_connections_that_are_written_for_it(
     side: str,
     option: str,
-    ike: Mapping[str, int],
+    ike: Mapping[str, Any],
     signed: Mapping[str, Mapping[str, Any]],
     tmp_path: Path,
 ) -> None:

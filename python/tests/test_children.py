@@ -7,6 +7,7 @@ between two Caravans.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -81,10 +82,15 @@ def test_charon_renews_children_with_every_group_that_it_has(
         for renew in (pair.charon.rekey_child, lambda: order(pair.ours.host, "rekey", "road")):
             before = pair.charon.selected_proposals().count(chosen(theirs))
             renew()
-            settle(lambda n=before: pair.charon.selected_proposals().count(chosen(theirs)) > n)
+            settle(partial(is_renewed, pair.charon, theirs, before))
             settle(lambda: suite_of(pair.ours) == f"{PLAIN}-{group}")
             assert flows(pair)
         assert pair.fetch() == expected
+
+
+def is_renewed(charon: StrongSwan, theirs: str, before: int) -> bool:
+    """Whether charon has chosen this group once more."""
+    return charon.selected_proposals().count(chosen(theirs)) > before
 
 
 def chosen(group: str) -> str:

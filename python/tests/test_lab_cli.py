@@ -552,8 +552,7 @@ def test_the_standing_of_algorithms_and_of_the_exchange_stand_side_by_side(
     assert "legacy, MUST NOT" in lines["des"]
     assert "RFC 9395" not in lines["none"]
     words = ("ask", "--device", "cortex-m4", "--link", "lte", "--rate-kbps", "2000")
-    asked = (*words, "-o", str(tmp_path / "answer.html"))
-    asked += ("--policy", str(old))
+    asked = (*words, "-o", str(tmp_path / "answer.html"), "--policy", str(old))
     assert "current; IKEv1 deprecated, RFC 9395" in lab(*asked).stdout
     ranked = answer(*asked)["policies"]
     found = {one["policy"]: one for one in ranked}

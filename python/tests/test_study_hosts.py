@@ -375,15 +375,15 @@ def test_the_messages_of_the_ten_steps_have_the_sizes_of_their_fields() -> None:
     """By the fields of docs/design/agents.md: kind, cookie, label, key; then text and check."""
     sealed = 4 + 1 + 1 + 16 + 32 + 64 + 16
     user, key, certificate = 12, 294, 1000
-    request = 16 + 32 + 1 + user + 1 + 1 + 8 + 4 + 1 + 32 + 2 + key
-    referral = 16 + 32 + 8 + 2 + request + 64
-    tunneling = 32 + 32 + 1 + 8 + (1 + 5) + (1 + 6) + (1 + 1 + 22 + 1 + 20)
+    request = 16 + 32 + 1 + user + 1 + 1 + 1 + 8 + 4 + 1 + 32 + 2 + key
+    referral = 16 + 32 + 8 + 2 + request + 64 + 1
+    tunneling = 32 + 32 + 1 + 1 + 1 + 8 + (1 + 5) + (1 + 6) + (1 + 1 + 22 + 1 + 20)
     tunneling += (1 + 14) + (1 + user) + 2 * (1 + 2 * (2 + certificate))
     part = 32 + 32 + tunneling + 64 + 16
     bodies = {
         "Request": request,
         "Inquiry": 16 + 8,
-        "Offer": 16 + 1 + 4 + 2,
+        "Offer": 16 + 1 + 1 + 4 + 2,
         "Referral": referral,
         "Authorization": 32 + 1 + 1 + 8 + 2 + part,
         "Response": 32 + 1 + 8 + 2 + part,
