@@ -38,8 +38,9 @@ from caravan.study.values import ABSENT, fill
 
 FILLED = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 NAMES = re.compile(
-    r"3DES|MD5|SHA-\d+|AES-\d+(?:-\w+)?|ChaCha20-Poly1305|RFC \d+|Cortex-\w+|IKEv1|95 % interval"
+    r"3DES|MD5|SHA-\d+|AES-\d+(?:-\w+)?|ChaCha20-Poly1305|RFC \d+|Cortex-\w+|IKEv[12]|95 % interval"
     r"|Figs?\. \d+|Table \d+|equation \(\d+\)|formula \(\d+\)|\(\d+\)|message \d+"
+    r"|RSA-\d+|P-\d+|ML-KEM-\d+|[Tt]he M4"
 )
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 MS = 1e3
