@@ -214,8 +214,8 @@ def test_the_first_message_of_ikev2_follows_from_its_formats() -> None:
     (first, *_) = messages("ikev2-psk")
     # And the hashes of signatures, which a pre-shared key does not need (RFC 7427 §4).
     assert least <= int(str(first["bytes"])) <= least + 32
-    # A public value of 1184 octets and a text of 1088 (FIPS 203 §8) instead of two of 32, and in the
-    # answer that an IKE SA may begin without a child (RFC 6023 §4).
+    # A public value of 1184 octets and a text of 1088 (FIPS 203 §8) instead of two of 32, and in
+    # the answer that an IKE SA may begin without a child (RFC 6023 §4).
     kem = [int(str(one["bytes"])) for one in messages("ikev2-psk-mlkem768")[:2]]
     assert kem == [int(str(first["bytes"])) + octets - 32 for octets in (1184, 1088 + 8)]
 

@@ -61,7 +61,10 @@ def check(folder: Path, name: str, part: str) -> str:
             "reverse_tunnel = false\n" + NODE.format("10.18.3.1"),
             "mobile.reverse_tunnel: with a firewall or a VPN gateway",
         ),
-        ('udp = "always"\n' + NODE.format("10.18.3.1"), "mobile.udp: with a firewall or a VPN gateway nothing"),
+        (
+            'udp = "always"\n' + NODE.format("10.18.3.1"),
+            "mobile.udp: with a firewall or a VPN gateway nothing",
+        ),
         (
             NODE.format("203.0.113.1") + PLACE + CHAIN.format("203.0.113.1"),
             "mobile.firewall.behind.outside: 203.0.113.1 is there twice",

@@ -200,14 +200,11 @@ def in_road() -> dict[float, float]:
     road = tomllib.loads((CATALOGUE / "scenarios/road.toml").read_text())
     access = road["link"][1]
     text = {key: float(str(access[key]).partition(" ")[0]) for key in ("rate", "delay")}
-    # 60 and 64 need the testbed: test_study_road has them
     return {
         10: text["rate"],
         20: text["delay"],
         8: float(road["traffic"]["bytes"].partition(" ")[0]),
         15: 15,
-        60: 60,
-        64: math.ceil(60 / 8) * 8,
     }
 
 
