@@ -28,7 +28,7 @@ LATE = 12
 """Datagrams that may be lost because the operating system notices a move later than the simulation:
 at 100 per second, 120 ms."""
 PROBE_BYTES = 2 * 113
-"""A station that hears nothing for 5 s asks its gateway: in one of both levels it may just do so."""
+"""A station that hears nothing for 5 s asks its gateway, in one of both levels perhaps."""
 FEW_BYTES = 5_000
 """A link that carried almost nothing may differ by this many bytes."""
 
