@@ -17,7 +17,7 @@ use engine::plane::{
 use engine::sa::{
     ChildId, Direction, Encapsulation, Ipsec, Keys, Layer, Mode, Path, Protocol, Sa, Secret,
 };
-use engine::selector::TrafficSelector;
+use engine::selector::{Ports, TrafficSelector};
 use engine::time::Instant;
 use libfuzzer_sys::fuzz_target;
 use wire::ip::Flow;
@@ -252,7 +252,7 @@ fn sa(mode: Mode, direction: Direction) -> Sa {
         first,
         last,
         protocol: 0,
-        port: 0,
+        ports: Ports::ANY,
     };
     let all = vec![
         any([0; 4].into(), [255; 4].into()),

@@ -54,6 +54,7 @@ impl Default for Stage {
             foreign_agents: [(AGENT, associations(SHARED))].into(),
             outside: vec![outside],
             trusts_traversal: [FIREWALL].into(),
+            trusted: Vec::new(),
             revocation: Some(Policy {
                 has_inform: true,
                 informs: true,

@@ -49,6 +49,7 @@ impl Stage {
             encapsulates_delivery: true,
             wants_broadcasts: true,
             is_simultaneous: true,
+            monitor: None,
             udp: match kind & 2 {
                 0 => UdpWish::Never,
                 _ => UdpWish::BehindNat,

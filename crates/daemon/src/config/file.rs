@@ -351,7 +351,7 @@ impl ConnectionTable {
 pub struct ChildTable {
     /// "tunnel": between networks or inner addresses. "transport": between the two ends alone.
     pub mode: Mode,
-    /// Traffic selectors of our side, such as "10.10.0.0/24", "10.10.0.1-10.10.0.9[udp]" or
+    /// Traffic selectors of our side, such as "10.10.0.0/24", "10.10.0.1-10.10.0.9[udp/53]" or
     /// "10.10.0.7[tcp/1000-2000]"; IKEv1 has no ranges of ports. Default: our inner address.
     pub local_ts: Vec<String>,
     /// Traffic selectors of the peer's side. Default: its inner address.
