@@ -24,7 +24,7 @@ pub const CALENDAR: Calendar = Calendar(1_800_000_000);
 /// Longer than any lifetime.
 pub const SILENCE: Duration = Duration::from_secs(40 * 3_600);
 /// Timers that may fire in one step.
-pub const MAX_WAKES: usize = 400_000;
+pub const MAX_WAKES: usize = 20_000;
 /// Octets of an event in words.
 const MAX_EVENT: usize = 16_384;
 

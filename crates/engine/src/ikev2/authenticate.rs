@@ -99,18 +99,8 @@ impl Authenticating {
         let path = if floats { float(before) } else { before };
         at.path = path;
         let moved = path.remote.port() != before.remote.port();
-        let is_childless = match (connection.childless, init.peer.childless) {
-            (Childless::Force, false) => {
-                return Err(Fault::Refused(
-                    "childless = \"force\", and the peer does not take an authentication without \
-                     a child"
-                        .into(),
-                ));
-            }
-            (Childless::Prefer | Childless::Force, is_taken) => is_taken,
-            (Childless::Allow | Childless::Never, _) => false,
-        };
-        let first = match is_childless {
+        let prefers_none = matches!(connection.childless, Childless::Prefer | Childless::Force);
+        let first = match prefers_none && init.peer.childless {
             true => None,
             false => wishes.child.take(),
         };

@@ -129,8 +129,10 @@ impl Established {
             }
         }
         let is_current = self.sas[0].own_spi() == spi;
-        if !is_current {
-            self.sas.retain(|it| it.own_spi() != spi);
+        if !is_current && let Some(index) = self.sas.iter().position(|it| it.own_spi() == spi) {
+            let gone = self.sas.remove(index);
+            let begun = gone.unfinished.and_then(|it| it.child());
+            self.overtaken.extend(begun);
             self.held_until = None;
         }
         is_current

@@ -307,6 +307,10 @@ impl Asking {
                 "the peer chose an additional key exchange, and has no IKE_INTERMEDIATE".into(),
             ));
         }
+        if self.connection.childless == Childless::Force && !peer.childless {
+            let text = "childless = \"force\", and the peer authenticates with a child alone";
+            return Err(Fault::Refused(text.into()));
+        }
         let own = self.connection.ppk.as_ref();
         let is_early = peer.early_ppk && own.is_some_and(|it| it.is_early);
         if let Some(ppk) = own

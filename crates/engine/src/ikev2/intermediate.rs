@@ -153,15 +153,12 @@ impl Init {
             let named = named.to_ppk_identity_key()?;
             let is_named =
                 |it: &&Arc<Ppk>| named.kind == FIXED && it.id.as_bytes() == named.identity;
-            for ppk in candidates
-                .iter()
-                .filter_map(|it| it.ppk.as_ref())
-                .filter(is_named)
-            {
-                let own = self.confirmation(sa, ppk, work);
-                if is_equal(&own, named.confirmation) {
-                    return Ok(Some(Arc::clone(ppk)));
-                }
+            let mut own = candidates.iter().filter_map(|it| it.ppk.as_ref());
+            let Some(ppk) = own.find(is_named) else {
+                continue;
+            };
+            if is_equal(&self.confirmation(sa, ppk, work), named.confirmation) {
+                return Ok(Some(Arc::clone(ppk)));
             }
         }
         Ok(None)

@@ -27,6 +27,7 @@ use crate::sa::{ChildId, Direction, Mode, Path, Protocol};
 use crate::selector::TrafficSelector;
 use crate::suite::{EspSuite, Pfs};
 use crate::time::{Deadline, Duration, Instant};
+use negotiate::hard_lifetime;
 use selectors::Traffic;
 pub(super) use selectors::listed;
 pub(super) use table::Children;
@@ -256,6 +257,7 @@ impl Node {
     fn fall_back(&mut self, id: SessionId, child: ChildId) -> bool {
         let session = self.sessions.get(&id).filter(|it| it.ike.is_v2());
         let is_asked = session.is_some_and(|it| it.ike.under_way().contains(&child));
+        let is_left = session.is_some_and(|it| it.ike.leaves_children_to_peer());
         let entry = self.children.get_mut(&child).filter(|_| is_asked);
         let Some(entry) = entry.filter(|it| it.current.as_ref().is_some_and(|it| !it.is_ours))
         else {
@@ -264,6 +266,9 @@ impl Node {
         let Some((before, _)) = entry.old.pop() else {
             return false;
         };
+        // With the end of its own life.
+        let lifetime = entry.child().lifetime;
+        entry.expire_at = Some(before.since + hard_lifetime(lifetime, is_left));
         let redundant = entry.current.replace(before);
         (entry.takeover, entry.rekey_at) = (None, None);
         redundant.iter().for_each(|it| self.remove_pair(child, it));

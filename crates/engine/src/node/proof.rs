@@ -254,16 +254,20 @@ impl Node {
         self.arm_session(id);
     }
 
-    /// Nobody answers at the new address.
+    /// Nobody answers at the new address. The old one may have had another encapsulation: an update
+    /// of MOBIKE may leave port 500. Where no packet may go back, the new one is asked again later.
     fn revert(&mut self, id: SessionId, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let Some(proven) = session.unproven.as_ref().map(|it| it.proven) else {
+        let Some(unproven) = session.unproven.as_mut() else {
             return;
         };
+        unproven.ask_at = now + PATIENCE;
+        let proven = unproven.proven;
         session.liveness.start_over(now);
         let path = self.path_shown(id, proven);
-        self.move_session(id, path, 0, now);
+        self.relocate(id, path, 0, now);
+        self.arm_session(id);
     }
 }

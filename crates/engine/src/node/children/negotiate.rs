@@ -28,6 +28,14 @@ use crate::time::{Duration, Instant};
 /// Lifetimes that a child has whose peer alone renews it.
 const PEERS_TURN: u32 = 4;
 
+/// The time until a pair expires. `is_left`: the peer alone renews it.
+pub(super) fn hard_lifetime(lifetime: Duration, is_left: bool) -> Duration {
+    match is_left {
+        true => lifetime.saturating_mul(PEERS_TURN),
+        false => lifetime,
+    }
+}
+
 impl Node {
     /// Starts quick mode for a child under a session, or queues it.
     pub(in super::super) fn begin_child(&mut self, id: SessionId, child: ChildId, now: Instant) {
@@ -427,10 +435,7 @@ impl Node {
         };
         let (own, margin) = (entry.child().lifetime, entry.child().rekey_margin);
         entry.rekey_at = Some(now + renewal(lifetime, own, margin, role));
-        entry.expire_at = Some(match is_left {
-            true => now + lifetime.saturating_mul(PEERS_TURN),
-            false => now + lifetime,
-        });
+        entry.expire_at = Some(now + hard_lifetime(lifetime, is_left));
         entry.is_ours |= is_ours;
         entry.refused = Vec::new();
         let event = Event::ChildEstablished {

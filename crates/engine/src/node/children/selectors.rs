@@ -130,7 +130,8 @@ fn holds_remote(child: &Child, offered: &TrafficSelector, path: Path, inner: &[I
         return *offered == sealed_at(path.remote.ip());
     }
     if child.mode == Mode::Transport {
-        return offered.is_host();
+        let fits = |remote: &TrafficSelector| remote.holds_ports_of(offered);
+        return offered.is_host() && (child.remote.is_empty() || child.remote.iter().any(fits));
     }
     if child.remote.is_empty() {
         return inner

@@ -3,6 +3,7 @@
 use super::*;
 use crate::config::Version;
 use crate::ikev1::tests::pair::{JANUARY_2027, pattern, signatures};
+use crate::selector::{Ports, TrafficSelector};
 
 const SUITE: &str = "aes128gcm16-prfsha256-curve25519";
 /// A second address of the station, and one of the gateway without a host.
@@ -414,6 +415,36 @@ fn transport_mode_comes_up_and_is_renewed() {
         "{:#?}",
         world.ends[0].seen.events
     );
+}
+
+/// Each end of a host-to-host child names the ports that it protects, of both.
+#[test]
+fn transport_mode_holds_the_peer_to_its_configured_ports() {
+    let web = Ports::of_ikev1(443);
+    for (wanted, is_up) in [(web, true), (Ports::ANY, false)] {
+        let mut world = world(255, move |connection, is_station| {
+            connection.wants_inner = InnerFamilies::default();
+            let child = &mut connection.children[0];
+            child.mode = Mode::Transport;
+            let at_station = |ports| TrafficSelector {
+                protocol: 6,
+                ports,
+                ..TrafficSelector::host(STATION.into())
+            };
+            let (own, peers) = match is_station {
+                true => (&mut child.local, &mut child.remote),
+                false => (&mut child.remote, &mut child.local),
+            };
+            *own = vec![at_station(if is_station { wanted } else { web })];
+            peers.clear();
+            if !is_station {
+                connection.pools = vec![0];
+            }
+        });
+        world.run(Duration::from_secs(5));
+        let children = world.ends.each_ref().map(|end| end.seen.outbound.len());
+        assert_eq!(children, [usize::from(is_up); 2], "{wanted:?}");
+    }
 }
 
 #[test]

@@ -550,6 +550,23 @@ fn a_forged_source_gets_three_times_what_came_from_there_and_the_station_is_foun
     assert!(sent_to(&world, VICTIM) <= 3 * came);
 }
 
+/// Its update seems to come from behind a NAT, so packets go into UDP; before, they did not.
+#[test]
+fn a_station_that_fell_silent_is_looked_for_at_its_old_address_whatever_the_encapsulation() {
+    let mut world = up(203, |connection, _| connection.encapsulation = ThroughNat);
+    world.network.dead.push(VICTIM.into());
+    moves_for_good(&mut world, WIFI);
+    let update = world.network.wire.last_mut().expect("the update");
+    update.path.remote.set_ip(VICTIM.into());
+    world.run(Duration::from_millis(200));
+    assert_eq!(world.ends[1].path().remote.ip(), IpAddr::from(VICTIM));
+    world.network.dead.push(WIFI.into());
+    let wakes = world.wakes;
+    world.run(Duration::from_secs(20));
+    assert!(world.wakes - wakes < 100, "{} wakes", world.wakes - wakes);
+    assert_eq!(world.ends[1].path().remote.ip(), IpAddr::from(STATION));
+}
+
 #[test]
 fn a_victim_of_a_forged_packet_gets_three_times_its_size_whatever_is_renewed() {
     for is_ike in [false, true] {
