@@ -1,8 +1,9 @@
 //! Suites as proposals, and the choice among a peer's (RFC 7296 §2.7, §3.3).
 //!
-//! Each suite is one proposal, in our order of preference. A responder takes the first of its own
-//! suites that the peer offers. An additional key exchange (RFC 9370 §2.2.1) that no suite of ours
-//! has is left out if the proposal allows it.
+//! Each suite is one proposal, in our order of preference; two suites of a child that differ only
+//! in their sequence numbers share one. A responder takes the first of its own suites that the peer
+//! offers. An additional key exchange (RFC 9370 §2.2.1) that no suite of ours has is left out if
+//! the proposal allows it.
 
 use std::sync::Arc;
 
@@ -37,6 +38,8 @@ pub(super) trait Suite: Copy + ToString {
     fn protocol(&self) -> WireProtocol;
     /// What it needs, one of each type.
     fn transforms(&self) -> Vec<Transform>;
+    /// The only transform in which it differs from `other`; `None`: they need a proposal each.
+    fn differs_by(&self, other: &Self) -> Option<Transform>;
 }
 
 impl Suite for Ikev2Suite {
@@ -51,6 +54,10 @@ impl Suite for Ikev2Suite {
         all.push(key_exchange(self.method.number()));
         all.extend(additional(&self.additional));
         all
+    }
+
+    fn differs_by(&self, _: &Self) -> Option<Transform> {
+        None
     }
 }
 
@@ -68,25 +75,47 @@ impl Suite for EspSuite {
         let method = self.pfs.and_then(Pfs::method);
         all.extend(method.map(|it| key_exchange(it.number())));
         all.extend(additional(&self.additional));
-        let numbers = match self.has_esn {
-            true => sequence_numbers::PARTIALLY_TRANSMITTED_64,
-            false => sequence_numbers::SEQUENTIAL_32,
-        };
-        all.push(Transform::new(TransformType::SequenceNumbers, numbers));
+        all.push(numbers(self.has_esn));
         all
     }
+
+    fn differs_by(&self, other: &Self) -> Option<Transform> {
+        let alike = Self {
+            has_esn: !other.has_esn,
+            ..*other
+        };
+        (*self == alike).then(|| numbers(self.has_esn))
+    }
+}
+
+fn numbers(has_esn: bool) -> Transform {
+    let id = match has_esn {
+        true => sequence_numbers::PARTIALLY_TRANSMITTED_64,
+        false => sequence_numbers::SEQUENTIAL_32,
+    };
+    Transform::new(TransformType::SequenceNumbers, id)
+}
+
+/// The suites of each proposal that we offer.
+fn proposed<S: Suite>(suites: &[S]) -> impl Iterator<Item = &[S]> {
+    let offered = &suites[..suites.len().min(MAX_OFFERED)];
+    offered.chunk_by(|one, next| next.differs_by(one).is_some())
 }
 
 /// Our suites as proposals, numbered from 1, with our SPI if the exchange needs one.
 pub(super) fn offer<S: Suite>(suites: &[S], spi: &[u8]) -> Vec<Proposal> {
-    let numbered = (1..).zip(suites.iter().take(MAX_OFFERED));
-    let proposal = |(number, suite): (u8, &S)| Proposal {
-        number,
-        protocol: suite.protocol(),
-        spi: spi.to_vec(),
-        transforms: suite.transforms(),
+    let proposal = |(number, suites): (u8, &[S])| {
+        let (first, others) = suites.split_first()?;
+        let mut transforms = first.transforms();
+        transforms.extend(others.iter().filter_map(|it| it.differs_by(first)));
+        Some(Proposal {
+            number,
+            protocol: first.protocol(),
+            spi: spi.to_vec(),
+            transforms,
+        })
     };
-    numbered.map(proposal).collect()
+    (1..).zip(proposed(suites)).filter_map(proposal).collect()
 }
 
 /// The first of our suites that the peer offers.
@@ -153,11 +182,12 @@ pub(super) fn chosen<'a, S: Suite>(
         return Err(Fault::Misbehaved("an answer chooses one proposal".into()));
     };
     let at = usize::from(proposal.number).checked_sub(1);
-    let suite = at.and_then(|at| offered.get(at)).copied();
-    let is_right = |suite: &S| fits(proposal, suite.protocol(), &suite.transforms());
+    let suites = at.and_then(|at| proposed(offered).nth(at)).unwrap_or(&[]);
+    let is_right = |suite: &&S| fits(proposal, suite.protocol(), &suite.transforms());
     let is_single = |one: &Transform| proposal.transforms_of(one.kind).count() == 1;
-    let suite = suite
-        .filter(is_right)
+    let mut right = suites.iter().filter(is_right).copied();
+    let suite = right
+        .next()
         .filter(|_| proposal.transforms.iter().all(is_single));
     let suite = suite.ok_or_else(|| {
         Fault::Misbehaved("the peer chose a proposal that we did not offer".into())
@@ -418,5 +448,31 @@ mod tests {
         assert_eq!(child_spi(&reply).unwrap(), 0x0909_0909);
         let needed = [esp(vec![gcm, Transform::new(of, method::MODP_2048)])];
         assert!(choose(&ours, &needed).is_none());
+    }
+
+    #[test]
+    fn suites_that_differ_in_sequence_numbers_share_a_proposal() {
+        let ours: Vec<EspSuite> = suites(
+            "aes128gcm16-esn aes128gcm16 aes128-sha256 aes256gcm16 aes256gcm16-esn aes128gcm16-esn",
+        );
+        let offer = offer(&ours, &[1, 2, 3, 4]);
+        let ids = |it: &Proposal| -> Vec<u16> {
+            let numbers = it.transforms_of(TransformType::SequenceNumbers);
+            numbers.map(|one| one.id).collect()
+        };
+        let all: Vec<_> = offer.iter().map(ids).collect();
+        assert_eq!(all, [vec![1, 0], vec![0], vec![0, 1], vec![1]]);
+        let numbered: Vec<u8> = offer.iter().map(|it| it.number).collect();
+        assert_eq!(numbered, [1, 2, 3, 4]);
+        // Each choice among them is understood; both numbers at once are none.
+        for (number, suite) in [(1, 0), (1, 1), (2, 2), (3, 3), (3, 4), (4, 5)] {
+            let answer = Proposal {
+                transforms: ours[suite].transforms(),
+                ..offer[number - 1].clone()
+            };
+            let chosen = chosen(&ours, core::slice::from_ref(&answer)).expect("ours");
+            assert_eq!(chosen.suite, ours[suite]);
+        }
+        assert!(chosen(&ours, &offer[..1]).is_err());
     }
 }

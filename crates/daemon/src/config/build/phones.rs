@@ -33,8 +33,7 @@ pub(super) fn accept(connection: &mut Connection, table: &ConnectionTable) {
     }
     for child in &mut connection.children {
         let named = table.children.get(&child.name);
-        let is_empty = |it: &ChildTable| it.esp_proposals.is_empty() && it.ah_proposals.is_empty();
-        if named.is_some_and(is_empty) {
+        if named.is_some_and(ChildTable::names_no_proposals) {
             let more: Vec<EspSuite> = ours(ESP);
             child.proposals.extend(more);
         }

@@ -1,10 +1,10 @@
 //! Which version of IKE a connection speaks, and with which proposals.
 
-use engine::config::Version;
-use engine::suite::{IkeSuite, Ikev2Suite};
+use engine::config::{Connection, Version};
+use engine::suite::{EspSuite, IkeSuite, Ikev2Suite};
 
 use super::super::ConfigError;
-use super::super::file::ConnectionTable;
+use super::super::file::{ChildTable, ConnectionTable};
 use super::{Builder, ours};
 
 /// Proposals of a connection that names none. strongSwan's default comes first; peers that do not
@@ -36,6 +36,29 @@ const DEFAULT_IKE_AGGRESSIVE: [&str; 3] = [
     "aes256-sha256-modp3072",
     "aes128-sha256-curve25519",
 ];
+
+/// Lets children that name no proposals prefer 64-bit sequence numbers in IKEv2, where they cost no
+/// proposal: then a fast tunnel is not renewed for its numbers. They need a replay window (RFC 4303
+/// §3.4.3).
+pub(super) fn with_long_numbers(connection: &mut Connection, table: &ConnectionTable) {
+    if connection.version == Version::V1 {
+        return;
+    }
+    for child in &mut connection.children {
+        let named = table.children.get(&child.name);
+        let has_window = child.replay_window != 0;
+        if has_window && named.is_some_and(ChildTable::names_no_proposals) {
+            let both = |suite: EspSuite| {
+                let long = EspSuite {
+                    has_esn: true,
+                    ..suite
+                };
+                [long, suite]
+            };
+            child.proposals = child.proposals.iter().copied().flat_map(both).collect();
+        }
+    }
+}
 
 impl Builder<'_> {
     pub(super) fn version(

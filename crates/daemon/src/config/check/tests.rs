@@ -641,16 +641,26 @@ dns = [{resolvers}]
 }
 
 #[test]
-fn a_child_without_proposals_offers_pfs_first_and_takes_what_strongswan_offers() {
+fn a_child_without_proposals_offers_pfs_and_esn_first_and_takes_what_strongswan_offers() {
     let folder = Folder::new("defaults");
-    let loaded = folder.load(PSK).expect("good");
-    let child = &loaded.engine.connections[0].children[0];
-    let words: Vec<String> = child.proposals.iter().map(ToString::to_string).collect();
+    let words = |text: &str| -> Vec<String> {
+        let loaded = folder.load(text).expect("good");
+        let child = &loaded.engine.connections[0].children[0];
+        child.proposals.iter().map(ToString::to_string).collect()
+    };
     let plain = ["aes128gcm16", "aes128-sha256"];
     let with_pfs = |group: &str| plain.map(|word| format!("{word}-{group}"));
-    assert_eq!(words[..2], with_pfs("curve25519"));
-    assert_eq!(words[2..4], with_pfs("modp2048"));
-    assert_eq!(words[4..], plain);
+    let of_ikev1 = words(&PSK.replacen("legacy", "version = 1\nlegacy", 1));
+    assert_eq!(of_ikev1[..2], with_pfs("curve25519"));
+    assert_eq!(of_ikev1[2..4], with_pfs("modp2048"));
+    assert_eq!(of_ikev1[4..], plain);
+    let of_ikev2 = words(PSK);
+    let both = of_ikev1
+        .iter()
+        .flat_map(|it| [format!("{it}-esn"), it.clone()]);
+    assert_eq!(of_ikev2, both.collect::<Vec<_>>());
+    // 64-bit numbers need a replay window (RFC 4303 §3.4.3).
+    assert_eq!(words(&format!("{PSK}replay_window = 0\n")), of_ikev1);
 }
 
 #[test]
