@@ -14,6 +14,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use crate::footprint::{FootprintFile, written};
@@ -33,27 +34,53 @@ const KEPT: &str = "resolvers.json";
 /// Longest such file. No real `resolv.conf` is longer.
 const KEPT_BYTES_MAX: u64 = 1 << 20;
 
-/// Uses these resolvers. An empty list restores the former ones. `state` is the process's folder in
-/// the state directory.
+/// The resolvers that tunnels bring.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Resolvers {
+    /// Their addresses; empty: none.
+    pub addresses: Vec<IpAddr>,
+    /// Domains whose names alone they are asked for (RFC 8598); empty: all names.
+    pub domains: Vec<String>,
+}
+
+/// Uses these resolvers. Without addresses it restores the former ones. `state` is the process's
+/// folder in the state directory. A file cannot tell names apart, so there the resolvers are asked
+/// for all of them.
 pub fn take(
-    resolvers: &[IpAddr],
+    resolvers: &Resolvers,
     tun: &str,
     state: &Path,
     file: &mut FootprintFile,
 ) -> io::Result<()> {
-    if resolvers.is_empty() {
+    let addresses = &resolvers.addresses;
+    if addresses.is_empty() {
         return give_back(file);
     }
-    if !uses_file() {
-        let tun = tun.to_owned();
-        let words: Vec<String> = resolvers.iter().map(ToString::to_string).collect();
-        let mut arguments = vec!["dns", &tun];
-        arguments.extend(words.iter().map(String::as_str));
-        resolvectl(&arguments)?;
-        resolvectl(&["domain", &tun, "~."])?;
-        return file.update(|footprint| footprint.dns = Some(Backup::Resolved { tun }));
+    if uses_file() {
+        return take_file(addresses, Path::new(RESOLV_CONF), state, file);
     }
-    take_file(resolvers, Path::new(RESOLV_CONF), state, file)
+    for command in resolved_commands(resolvers, tun) {
+        let words: Vec<&str> = command.iter().map(String::as_str).collect();
+        resolvectl(&words)?;
+    }
+    let tun = tun.to_owned();
+    file.update(|footprint| footprint.dns = Some(Backup::Resolved { tun }))
+}
+
+/// What systemd-resolved is told. A domain after "~" decides who is asked and is no search domain;
+/// "~." means every name, and a longer domain of another link wins.
+fn resolved_commands(resolvers: &Resolvers, tun: &str) -> [Vec<String>; 3] {
+    let begin = |word: &str| vec![word.to_owned(), tun.to_owned()];
+    let (mut dns, mut domain, mut rest) = (begin("dns"), begin("domain"), begin("default-route"));
+    dns.extend(resolvers.addresses.iter().map(ToString::to_string));
+    let is_for_all = resolvers.domains.is_empty();
+    match is_for_all {
+        true => domain.push("~.".to_owned()),
+        false => domain.extend(resolvers.domains.iter().map(|it| format!("~{it}"))),
+    }
+    rest.push(if is_for_all { "yes" } else { "no" }.to_owned());
+    [dns, domain, rest]
 }
 
 /// Whether resolvers are set by rewriting [`RESOLV_CONF`], because systemd-resolved does not run.
@@ -308,6 +335,31 @@ mod tests {
 
     fn resolvers() -> Vec<IpAddr> {
         vec!["10.10.0.53".parse().unwrap()]
+    }
+
+    #[test]
+    fn resolved_asks_us_for_all_names_or_for_those_of_the_domains() {
+        let mut all = Resolvers {
+            addresses: resolvers(),
+            domains: Vec::new(),
+        };
+        let told = |it: &Resolvers| resolved_commands(it, "tun0").map(|words| words.join(" "));
+        assert_eq!(
+            told(&all),
+            [
+                "dns tun0 10.10.0.53",
+                "domain tun0 ~.",
+                "default-route tun0 yes"
+            ]
+        );
+        all.domains = vec!["corp.example".into(), "lab.example".into()];
+        assert_eq!(
+            told(&all)[1..],
+            [
+                "domain tun0 ~corp.example ~lab.example",
+                "default-route tun0 no"
+            ]
+        );
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use engine::config::Connection;
+use engine::ike::{MAX_DOMAINS, domain};
 use engine::ikev1::mode_config::MAX_RESOLVERS;
 use engine::site::is_unicast;
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,9 @@ pub struct Lease {
     pub addresses: Vec<IpAddr>,
     /// Their resolvers.
     pub dns: Vec<IpAddr>,
+    /// Domains whose names alone they are asked for; empty: all names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub domains: Vec<String>,
 }
 
 const FILE: &str = "leases.json";
@@ -126,6 +130,11 @@ fn parse(text: &[u8]) -> Option<BTreeMap<String, Lease>> {
         });
         lease.dns.retain(is_unicast);
         lease.dns.truncate(MAX_RESOLVERS);
+        let is_list = lease.domains.len() <= MAX_DOMAINS;
+        let is_domain = |it: &String| domain(it).as_ref() == Some(it);
+        if !(is_list && lease.domains.iter().all(is_domain)) {
+            lease.domains.clear();
+        }
     }
     Some(leases)
 }
@@ -160,6 +169,7 @@ mod tests {
         let lease = Lease {
             addresses: vec!["10.99.0.7".parse().unwrap()],
             dns: vec!["10.10.0.53".parse().unwrap()],
+            domains: vec!["corp.example".into()],
         };
         let mut file = LeaseFile::open(&state, "home");
         file.prepare().unwrap();
@@ -193,7 +203,12 @@ mod tests {
         let mut again = |addresses: &[&str]| {
             let addresses = addresses.iter().map(|it| it.parse().unwrap()).collect();
             let dns = Vec::new();
-            file.note("home", Lease { addresses, dns }).unwrap();
+            let lease = Lease {
+                addresses,
+                dns,
+                ..Lease::default()
+            };
+            file.note("home", lease).unwrap();
             file.again(connection).map(|lease| lease.addresses)
         };
         assert_eq!(again(&["192.0.2.1"]), None);

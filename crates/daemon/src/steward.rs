@@ -22,6 +22,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use zeroize::Zeroizing;
 
 use crate::config::Texts;
+use crate::dns::Resolvers;
 use crate::routes::watch::Ways;
 use crate::routes::{Desired, Prefix};
 
@@ -54,7 +55,7 @@ pub enum Request {
         /// Routes and addresses.
         desired: Box<Desired>,
         /// Resolvers; empty: restore the former ones.
-        resolvers: Vec<IpAddr>,
+        resolvers: Resolvers,
     },
     /// Which of our addresses lead to these peers.
     Ways {

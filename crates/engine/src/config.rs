@@ -339,6 +339,8 @@ pub struct Pool {
     pub last: IpAddr,
     /// Resolvers.
     pub dns: Vec<IpAddr>,
+    /// Domains whose names alone the resolvers are asked for; empty: all names.
+    pub domains: Vec<String>,
 }
 
 /// Limits on what strangers can make us hold.

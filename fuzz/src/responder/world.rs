@@ -228,6 +228,7 @@ pub fn config<P: Talker>() -> Config {
             first: [10, 99, 0, 1].into(),
             last: [10, 99, 0, 6].into(),
             dns: vec![[10, 10, 0, 53].into()],
+            domains: vec!["corp.example".into()],
         }],
         limits: LIMITS,
         radius: None,

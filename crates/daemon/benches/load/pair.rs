@@ -80,6 +80,7 @@ impl Gateway {
             first: Ipv4Addr::new(10, 64, 0, 1).into(),
             last: Ipv4Addr::new(10, 127, 255, 254).into(),
             dns: Vec::new(),
+            domains: Vec::new(),
         };
         let config = config(connection, vec![pool]);
         let mut endpoint = Endpoint::new(config, &seed, OFFLOADS, vec![GATEWAY.into()]);

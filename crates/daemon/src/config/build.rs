@@ -21,6 +21,7 @@ use engine::config::{
     Child, ChildLayer, Childless, Config, Connection, Encapsulation, InnerFamilies, Pool, Severity,
     Unique,
 };
+use engine::ike::{MAX_DOMAINS, domain};
 use engine::sa::{Mode, Protocol};
 use engine::selector::TrafficSelector;
 use engine::suite::{EspSuite, SuiteFault};
@@ -33,9 +34,10 @@ use super::file::{self, ChildTable, ConfigFile, ConnectionTable, PoolTable};
 use super::loaded::{Loaded, PublishedPort};
 use super::{ConfigError, KeyValues, Names, Origin};
 
-/// Proposals of a child that names none. First with PFS: then a stolen key of the ISAKMP SA
-/// decrypts no ESP. Then without, which is all that strongSwan accepts by default; the ISAKMP SA
-/// has had its own Diffie-Hellman exchange.
+/// Proposals of a child that names none. First with PFS: then a stolen key of the IKE SA
+/// decrypts no ESP. Then without, which is all that strongSwan accepts by default; the IKE SA
+/// has had its own Diffie-Hellman exchange. In IKEv2 each comes with 64-bit sequence numbers first
+/// (`with_long_numbers`).
 const DEFAULT_ESP: [&str; 6] = [
     "aes128gcm16-curve25519",
     "aes128-sha256-curve25519",
@@ -155,6 +157,7 @@ impl Builder<'_> {
         let remote_addrs = self.resolve(loaded, name, table)?;
         let mut connection = self.connection(&loaded.engine.pools, name, table, remote_addrs)?;
         phones::accept(&mut connection, table);
+        proposals::with_long_numbers(&mut connection, table);
         if let Some(text) = unrouted_ports(&connection) {
             loaded.warnings.push((name.to_owned(), text));
         }
@@ -383,7 +386,25 @@ impl Builder<'_> {
             first,
             last,
             dns: table.dns.clone(),
+            domains: self.domains(&format!("pools.{name}.domains"), table)?,
         })
+    }
+
+    fn domains(&self, key: &str, table: &PoolTable) -> Result<Vec<String>, ConfigError> {
+        if table.dns.is_empty() && !table.domains.is_empty() {
+            let text = "there is no resolver for them: add dns = [\"ADDRESS\"]";
+            return Err(self.value(key, text));
+        }
+        if table.domains.len() > MAX_DOMAINS {
+            let text = format!("{} are more than {MAX_DOMAINS}", table.domains.len());
+            return Err(self.value(key, &text));
+        }
+        let read = |text: &String| {
+            let no_name =
+                || self.value(key, &format!("{text:?} is no domain, such as corp.example"));
+            domain(text).ok_or_else(no_name)
+        };
+        table.domains.iter().map(read).collect()
     }
 
     fn pool_indices(

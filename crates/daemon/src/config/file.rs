@@ -359,9 +359,10 @@ pub struct ChildTable {
     /// ESP proposals, such as "aes128gcm16-modp2048". "none" alone: no IPsec, traffic unencrypted.
     /// Default, without `ah_proposals`: "aes128gcm16" and "aes128-sha256", both first with
     /// "-curve25519", then with "-modp2048", then without PFS. A group means PFS. IKEv2 takes every
-    /// key exchange of an IKE SA, such as "aes256gcm16-curve25519-ke1_mlkem768". A client of IKEv1
-    /// offers one group at a time. Curve25519 is last if phase 1 uses another group and a MODP
-    /// group is here too. A gateway of IKEv2 also accepts "aes256gcm16" and "aes256-sha256".
+    /// key exchange of an IKE SA, such as "aes256gcm16-curve25519-ke1_mlkem768", and by default
+    /// prefers 64-bit sequence numbers, "-esn". A client of IKEv1 offers one group at a time.
+    /// Curve25519 is last if phase 1 uses another group and a MODP group is here too. A gateway of
+    /// IKEv2 also accepts "aes256gcm16" and "aes256-sha256".
     pub esp_proposals: Vec<String>,
     /// AH proposals, such as "sha256-modp2048".
     pub ah_proposals: Vec<String>,
@@ -380,6 +381,13 @@ pub struct ChildTable {
     pub replay_window: u32,
     /// Largest outer packet at the start.
     pub mtu: u16,
+}
+
+impl ChildTable {
+    /// Whether it has those that are the default.
+    pub fn names_no_proposals(&self) -> bool {
+        self.esp_proposals.is_empty() && self.ah_proposals.is_empty()
+    }
 }
 
 impl ReadTable for ChildTable {
@@ -540,6 +548,10 @@ pub struct PoolTable {
     pub addrs: String,
     /// DNS resolvers that a client gets with its address.
     pub dns: Vec<IpAddr>,
+    /// Domains, such as "corp.example": a client of IKEv2 asks `dns` for names below them alone,
+    /// and its own resolvers for others (RFC 8598). Clients that cannot do that ask for all names.
+    /// Default: all names.
+    pub domains: Vec<String>,
 }
 
 impl ReadTable for PoolTable {
@@ -547,6 +559,7 @@ impl ReadTable for PoolTable {
         Ok(Self {
             addrs: keys.needed("addrs", "write one, such as addrs = \"10.99.0.0/24\"")?,
             dns: keys.given("dns")?,
+            domains: keys.given("domains")?,
         })
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use engine::config::{Config, Connection, Start};
+use engine::ike::MAX_DOMAINS;
 use engine::node::{EndCause, Event, Node, Way, Ways};
 use engine::time::Instant;
 use tokio::sync::mpsc;
@@ -14,6 +15,7 @@ use super::former::FormerPeers;
 use super::keeper::{Ask, HostState, Keeper, KeeperEvent};
 use crate::blocks::{self, targets};
 use crate::config::Loaded;
+use crate::dns::Resolvers;
 use crate::leases::{Lease, LeaseFile};
 use crate::nft::Forwarding;
 use crate::options::Role;
@@ -237,10 +239,12 @@ impl Host {
                 connection,
                 addresses,
                 dns,
+                domains,
             } => {
                 let lease = Lease {
                     addresses: addresses.clone(),
                     dns: dns.clone(),
+                    domains: domains.clone(),
                 };
                 if let Err(error) = self.lease_file.note(connection, lease.clone()) {
                     warn!(connection, "cannot store the inner address: {error}");
@@ -284,10 +288,10 @@ impl Host {
             routed.extend(bare.filter(|to| !others.contains_key(to)));
         }
         let mut resolvers = self.resolvers(loaded);
-        blocks::complete((loaded, downed), &resolvers, &mut desired);
+        blocks::complete((loaded, downed), &resolvers.addresses, &mut desired);
         more(&mut desired);
         if !loaded.daemon.dns {
-            resolvers.clear();
+            resolvers = Resolvers::default();
         }
         self.want(HostState { desired, resolvers });
         self.note_bare(&routed);
@@ -320,13 +324,16 @@ impl Host {
         self.keeper.want(self.revision, wanted);
     }
 
-    /// The resolvers of all leases that tunnels lead to. Others would be queried unencrypted: they
-    /// are not used, and each is logged once.
-    fn resolvers(&mut self, loaded: &Loaded) -> Vec<IpAddr> {
+    /// The resolvers of all leases that tunnels lead to, and the domains whose names alone they are
+    /// asked for, if each lease names some. Others would be queried unencrypted: they are not used,
+    /// and each is logged once.
+    fn resolvers(&mut self, loaded: &Loaded) -> Resolvers {
         let mut used = Vec::new();
+        let mut domains = Some(BTreeSet::new());
         let mut refused: BTreeMap<String, BTreeSet<IpAddr>> = BTreeMap::new();
         for connection in &self.config.connections {
             let lent = self.leases.get(&connection.name);
+            let before = used.len();
             for resolver in lent.iter().flat_map(|lease| &lease.dns) {
                 if reach::carries_questions(connection, *resolver) {
                     used.push(*resolver);
@@ -335,6 +342,11 @@ impl Host {
                     of_connection.insert(*resolver);
                 }
             }
+            let named = lent.filter(|_| used.len() > before).map(|it| &it.domains);
+            if let (Some(named), Some(all)) = (named, &mut domains) {
+                all.extend(named.iter().cloned());
+                domains.take_if(|_| named.is_empty());
+            }
         }
         for (connection, resolvers) in &refused {
             if self.refused_resolvers.get(connection) != Some(resolvers) {
@@ -342,7 +354,11 @@ impl Host {
             }
         }
         self.refused_resolvers = refused;
-        used
+        let domains = domains.filter(|all| all.len() <= MAX_DOMAINS);
+        Resolvers {
+            addresses: used,
+            domains: domains.into_iter().flatten().collect(),
+        }
     }
 
     /// Warnings for `status`.

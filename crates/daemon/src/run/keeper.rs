@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use tracing::warn;
 
 use crate::config::Texts;
+use crate::dns::Resolvers;
 use crate::routes::Desired;
 use crate::steward::Counts;
 use crate::steward::client::Steward;
@@ -30,7 +31,7 @@ const WAYS_PAUSE: u32 = 9;
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct HostState {
     pub(super) desired: Desired,
-    pub(super) resolvers: Vec<IpAddr>,
+    pub(super) resolvers: Resolvers,
 }
 
 /// The newest values that control wants applied or answered. Each has a number that grows.

@@ -320,8 +320,9 @@ pub(super) fn log(event: &Event) {
             connection,
             addresses,
             dns,
+            domains,
         } => {
-            info!(connection, ?addresses, ?dns, "inner address");
+            info!(connection, ?addresses, ?dns, ?domains, "inner address");
         }
         Event::IkeClosed {
             connection, cause, ..

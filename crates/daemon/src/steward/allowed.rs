@@ -6,12 +6,14 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use engine::config::Connection;
 use engine::firewall::access::Origin;
+use engine::ike::{MAX_DOMAINS, domain};
 use engine::ikev1::mode_config::MAX_RESOLVERS;
 use engine::sa::Mode;
 use engine::site::is_unicast;
 
 use crate::blocks;
 use crate::config::{Loaded, Mobility};
+use crate::dns::Resolvers;
 use crate::ether::Mac;
 use crate::routes::full::Purpose;
 use crate::routes::roaming::{Place, Roaming};
@@ -60,6 +62,12 @@ pub enum Refusal {
     /// An address that cannot be a resolver.
     #[error("{0} cannot be a resolver")]
     Resolver(IpAddr),
+    /// A name that cannot be a domain.
+    #[error("{0:?} is no domain")]
+    Domain(String),
+    /// Longer than a lease can make the list.
+    #[error("{0} domains are more than {MAX_DOMAINS}")]
+    Domains(usize),
 }
 
 /// The destinations of one connection.
@@ -119,7 +127,7 @@ impl Allowed {
     pub fn check(
         &self,
         desired: &Desired,
-        resolvers: &[IpAddr],
+        resolvers: &Resolvers,
         local: &BTreeSet<Prefix>,
     ) -> Result<(), Refusal> {
         self.check_addresses(&desired.addresses)?;
@@ -141,10 +149,11 @@ impl Allowed {
                 return Err(Refusal::Block(name.clone(), *prefix));
             }
         }
-        self.check_full(desired, resolvers)?;
+        self.check_full(desired, &resolvers.addresses)?;
         self.check_roaming(&desired.roaming)?;
         self.check_visitors(&desired.roaming, local)?;
-        self.check_resolvers(resolvers)
+        self.check_resolvers(&resolvers.addresses)?;
+        check_domains(&resolvers.domains)
     }
 
     /// The address that the part in Mobile IPv4 has on the tunnel device.
@@ -304,6 +313,18 @@ impl Allowed {
             true => Ok(()),
             false => Err(Refusal::TooMany { what, count, most }),
         }
+    }
+}
+
+/// Domains become arguments of another program.
+fn check_domains(domains: &[String]) -> Result<(), Refusal> {
+    let is_strange = |it: &&String| domain(it).as_ref() != Some(*it);
+    if let Some(strange) = domains.iter().find(is_strange) {
+        return Err(Refusal::Domain(strange.clone()));
+    }
+    match domains.len() {
+        count if count > MAX_DOMAINS => Err(Refusal::Domains(count)),
+        _ => Ok(()),
     }
 }
 

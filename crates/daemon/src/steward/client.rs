@@ -13,6 +13,7 @@ use tokio::net::UnixStream;
 
 use super::{Counts, REPLY_BYTES_MAX, Reply, Request, read_frame, write_frame};
 use crate::config::Texts;
+use crate::dns::Resolvers;
 use crate::routes::watch::Ways;
 use crate::routes::{Desired, Prefix};
 
@@ -97,7 +98,7 @@ impl Steward {
     pub async fn apply(
         &mut self,
         desired: Desired,
-        resolvers: Vec<IpAddr>,
+        resolvers: Resolvers,
     ) -> Result<(), StewardError> {
         let desired = Box::new(desired);
         self.order(&Request::Apply { desired, resolvers }).await

@@ -2,7 +2,6 @@
 
 use std::future::pending;
 use std::io::{self, IsTerminal};
-use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
@@ -19,6 +18,7 @@ use super::allowed::Allowed;
 use super::{Counts, REQUEST_BYTES_MAX, Reply, Request, parse, read_frame, write_frame};
 use crate::config::{self, Loaded, Mobility, Names};
 use crate::control::sockets::Sockets;
+use crate::dns::Resolvers;
 use crate::footprint::{self, FootprintFile};
 use crate::nft::links::Links;
 use crate::nft::watch::{Disturbance, Watch};
@@ -91,7 +91,7 @@ struct Server {
     /// The control sockets, once they exist.
     sockets: Option<Sockets>,
     routes: Option<Routes>,
-    resolvers: Vec<IpAddr>,
+    resolvers: Resolvers,
     /// What the packet filter of a mobile node outside was loaded with.
     filter: Option<String>,
     /// None: the kernel reports no changes of nftables.
@@ -158,7 +158,7 @@ impl Server {
             links,
             sockets: None,
             routes: None,
-            resolvers: Vec::new(),
+            resolvers: Resolvers::default(),
             filter,
             watch: watch.ok(),
             lost: lost.ok(),
@@ -307,7 +307,7 @@ impl Server {
         self.load_forwarding()
     }
 
-    async fn apply(&mut self, desired: &Desired, resolvers: Vec<IpAddr>) -> anyhow::Result<()> {
+    async fn apply(&mut self, desired: &Desired, resolvers: Resolvers) -> anyhow::Result<()> {
         self.find_links()?;
         let routes = self.routes.as_mut().context("there is no device yet")?;
         let refusing = |file: &FootprintFile| {
@@ -339,7 +339,10 @@ impl Server {
             let state = leases::folder(&self.order.state_dir, &name);
             let tun = &self.loaded.daemon.tun;
             if let Err(error) = dns::take(&resolvers, tun, &state, &mut self.file) {
-                warn!("cannot take the resolvers {resolvers:?}: {error}");
+                warn!(
+                    "cannot take the resolvers {:?}: {error}",
+                    resolvers.addresses
+                );
             }
             self.resolvers = resolvers;
         }

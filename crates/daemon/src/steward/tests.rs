@@ -1,5 +1,6 @@
 //! Requests that an attacker in the network process may send to its steward.
 
+use engine::ike::MAX_DOMAINS;
 use proptest::prelude::*;
 use tokio::io::duplex;
 
@@ -24,7 +25,7 @@ fn loaded(name: &str, text: &str) -> Loaded {
 }
 
 /// The requests to the steward while the client of `STATION` is up.
-fn station() -> (Desired, Vec<IpAddr>) {
+fn station() -> (Desired, Resolvers) {
     let network: Prefix = "10.10.0.0/24".parse().unwrap();
     let inner: IpAddr = "10.99.0.1".parse().unwrap();
     let desired = Desired {
@@ -33,10 +34,14 @@ fn station() -> (Desired, Vec<IpAddr>) {
         blocks: [("home".to_owned(), [network].into())].into(),
         ..Desired::default()
     };
-    (desired, vec!["10.10.0.53".parse().unwrap()])
+    let resolvers = Resolvers {
+        addresses: vec!["10.10.0.53".parse().unwrap()],
+        domains: vec!["corp.example".into()],
+    };
+    (desired, resolvers)
 }
 
-fn judged(text: &str, change: impl FnOnce(&mut Desired, &mut Vec<IpAddr>)) -> Result<(), Refusal> {
+fn judged(text: &str, change: impl FnOnce(&mut Desired, &mut Resolvers)) -> Result<(), Refusal> {
     let name = std::thread::current().name().unwrap_or("").replace(':', "");
     let (mut desired, mut resolvers) = station();
     change(&mut desired, &mut resolvers);
@@ -60,12 +65,12 @@ fn routes_and_blocks_beyond_the_selectors_are_refused() {
         "::/0",
     ] {
         let strange: Prefix = strange.parse().unwrap();
-        let route = |desired: &mut Desired, _: &mut Vec<IpAddr>| {
+        let route = |desired: &mut Desired, _: &mut Resolvers| {
             desired.routes.insert(strange, None);
         };
         assert_eq!(judged(STATION, route), Err(Refusal::Route(strange)));
         for name in ["home", "work", "../home"] {
-            let block = |desired: &mut Desired, _: &mut Vec<IpAddr>| {
+            let block = |desired: &mut Desired, _: &mut Resolvers| {
                 desired.blocks.insert(name.to_owned(), [strange].into());
             };
             let refused = Err(Refusal::Block(name.to_owned(), strange));
@@ -87,7 +92,7 @@ fn routes_and_blocks_beyond_the_selectors_are_refused() {
 fn only_a_full_tunnel_refuses_a_family_and_spares_the_local_network() {
     let everything: Prefix = "::/0".parse().unwrap();
     let near: Prefix = "192.168.0.0/16".parse().unwrap();
-    let full = |desired: &mut Desired, _: &mut Vec<IpAddr>| {
+    let full = |desired: &mut Desired, _: &mut Resolvers| {
         let all: Prefix = "0.0.0.0/0".parse().unwrap();
         desired.routes = [(all, None)].into();
         let blocked = [all, everything].into();
@@ -99,13 +104,13 @@ fn only_a_full_tunnel_refuses_a_family_and_spares_the_local_network() {
     assert!(judged(STATION, full).is_err());
     for strange in ["0.0.0.0/1", "8.8.8.0/24", "10.0.0.0/9"] {
         let purpose = Purpose::Local(strange.parse().unwrap());
-        let spares = |desired: &mut Desired, resolvers: &mut Vec<IpAddr>| {
+        let spares = |desired: &mut Desired, resolvers: &mut Resolvers| {
             full(desired, resolvers);
             desired.rules.insert((false, purpose.clone()));
         };
         assert_eq!(judged(&all, spares), Err(Refusal::Rule(purpose)));
     }
-    let passes = |desired: &mut Desired, resolvers: &mut Vec<IpAddr>| {
+    let passes = |desired: &mut Desired, resolvers: &mut Resolvers| {
         full(desired, resolvers);
         desired.passing.insert("home".to_owned());
     };
@@ -122,12 +127,12 @@ fn addresses_and_resolvers_that_nobody_can_lend_are_refused() {
         "2001:db8::1",
     ] {
         let address: IpAddr = address.parse().unwrap();
-        let add = |desired: &mut Desired, _: &mut Vec<IpAddr>| {
+        let add = |desired: &mut Desired, _: &mut Resolvers| {
             desired.addresses.insert(address);
         };
         assert_eq!(judged(STATION, add), Err(Refusal::Address(address)));
     }
-    let many = |desired: &mut Desired, _: &mut Vec<IpAddr>| {
+    let many = |desired: &mut Desired, _: &mut Resolvers| {
         let all = (0..3u8).map(|n| IpAddr::from([10, 99, 0, n + 1]));
         desired.addresses.extend(all);
     };
@@ -136,16 +141,36 @@ fn addresses_and_resolvers_that_nobody_can_lend_are_refused() {
         Err(Refusal::TooMany { .. })
     ));
     let local: IpAddr = "127.0.0.1".parse().unwrap();
-    let own = |_: &mut Desired, resolvers: &mut Vec<IpAddr>| resolvers.push(local);
+    let own = |_: &mut Desired, resolvers: &mut Resolvers| resolvers.addresses.push(local);
     assert_eq!(judged(STATION, own), Err(Refusal::Resolver(local)));
+    for strange in [
+        "~corp.example",
+        "--help",
+        "Corp.Example",
+        "corp.example.",
+        "a b",
+        "",
+    ] {
+        let add = |_: &mut Desired, it: &mut Resolvers| it.domains.push(strange.into());
+        let refusal = Refusal::Domain(strange.into());
+        assert_eq!(judged(STATION, add), Err(refusal));
+    }
+    let more = |_: &mut Desired, it: &mut Resolvers| {
+        it.domains = (0..=MAX_DOMAINS).map(|n| format!("d{n}.example")).collect();
+    };
+    let refusal = Refusal::Domains(MAX_DOMAINS + 1);
+    assert_eq!(judged(STATION, more), Err(refusal));
     let silent = format!("[daemon]\ndns = false\n{STATION}");
     assert_eq!(judged(&silent, |_, _| {}), Err(Refusal::Resolvers));
-    assert_eq!(judged(&silent, |_, resolvers| resolvers.clear()), Ok(()));
+    assert_eq!(
+        judged(&silent, |_, resolvers| resolvers.addresses.clear()),
+        Ok(())
+    );
 }
 
 #[test]
 fn a_source_of_the_other_family_is_refused() {
-    let of_other = |desired: &mut Desired, _: &mut Vec<IpAddr>| {
+    let of_other = |desired: &mut Desired, _: &mut Resolvers| {
         let source = desired.routes.values_mut().next().unwrap();
         *source = Some("2001:db8::1".parse().unwrap());
     };
@@ -169,7 +194,7 @@ fn only_peers_without_a_pool_address_are_routed_by_their_own() {
         };
         Allowed::new(&loaded(&format!("peers{}", prefix.length), text)).check(
             &desired,
-            &[],
+            &Resolvers::default(),
             &BTreeSet::new(),
         )
     };
@@ -194,7 +219,7 @@ fn request() -> impl Strategy<Value = Request> {
     prop_oneof![
         any::<u16>().prop_map(|mtu| Request::Device { mtu }),
         any::<u16>().prop_map(|mtu| Request::Resize { mtu }),
-        (list.clone(), list.clone(), "[a-z]{1,8}").prop_map(|(some, resolvers, name)| {
+        (list.clone(), list.clone(), "[a-z]{1,8}").prop_map(|(some, addresses, name)| {
             let hosts = some.iter().map(|address| Prefix::host(*address));
             let desired = Desired {
                 addresses: some.iter().copied().collect(),
@@ -203,6 +228,8 @@ fn request() -> impl Strategy<Value = Request> {
                 ..Desired::default()
             };
             let desired = Box::new(desired);
+            let domains = vec!["corp.example".into()];
+            let resolvers = Resolvers { addresses, domains };
             Request::Apply { desired, resolvers }
         }),
         (list.clone(), list).prop_map(|(peers, named)| Request::Ways { peers, named }),
@@ -256,13 +283,15 @@ proptest! {
 #[test]
 fn words_beyond_the_list_are_no_requests() {
     let plain = r#"{"request": "apply", "desired": {"addresses": [], "routes": {}, "blocks": {},
-        "passing": [], "rules": []}, "resolvers": []}"#;
+        "passing": [], "rules": []}, "resolvers": {"addresses": [], "domains": []}}"#;
     assert!(parse(plain.as_bytes()).is_ok());
     for text in [
         r#"{"request": "apply", "desired": {"addresses": [], "routes": {}, "blocks": {},
-            "passing": [], "rules": []}, "resolvers": [], "nft": "add table inet x"}"#,
+            "passing": [], "rules": []}, "resolvers": {"addresses": [], "domains": []},
+            "nft": "add table inet x"}"#,
         r#"{"request": "apply", "desired": {"addresses": [], "routes": {}, "blocks": {},
-            "passing": [], "rules": [], "table": 254}, "resolvers": []}"#,
+            "passing": [], "rules": [], "table": 254},
+            "resolvers": {"addresses": [], "domains": []}}"#,
         r#"{"request": "device", "mtu": 1400, "tun": "eth0"}"#,
         r#"{"request": "run"}"#,
         r#"{"request": "device", "mtu": 65536}"#,
@@ -308,7 +337,7 @@ fn judged_part(text: &str, change: impl FnOnce(&mut Desired)) -> Result<(), Refu
     let mut desired = Desired::default();
     change(&mut desired);
     let local = ["198.51.100.0/24", "203.0.113.7/32"].map(|it| it.parse().unwrap());
-    Allowed::new(&loaded(&name, &text)).check(&desired, &[], &local.into())
+    Allowed::new(&loaded(&name, &text)).check(&desired, &Resolvers::default(), &local.into())
 }
 
 fn address(text: &str) -> IpAddr {

@@ -183,6 +183,7 @@ pub fn requested(
                 v6: asks_for(request, ConfigKind::InternalIp6Address),
             },
             addresses: addresses(&request.attributes),
+            wants_domains: false,
         },
         wants_netmask: asks_for(request, ConfigKind::InternalIp4Netmask),
         iv,
@@ -314,7 +315,7 @@ fn lease(attributes: &[Attribute], families: InnerFamilies) -> Lease {
     };
     let mut lease = Lease {
         addresses: addresses(attributes),
-        dns: Vec::new(),
+        ..Lease::default()
     };
     lease.addresses.retain(is_wanted);
     let resolvers = attributes.iter().filter_map(resolver).filter(is_wanted);

@@ -1,14 +1,16 @@
 //! The configuration payload: inner addresses and resolvers (RFC 7296 §2.19, §3.15).
 //!
-//! Left out: subnets, NetBIOS and DHCP servers, application versions, and split DNS (RFC 8598),
-//! whose domains are not used.
+//! Split DNS (RFC 8598): the domains for whose names alone the resolvers are asked. Keys for DNSSEC
+//! (INTERNAL_DNSSEC_TA) are neither requested nor used: a gateway could speak for any domain.
+//!
+//! Left out: subnets, NetBIOS and DHCP servers, and application versions.
 
 use std::net::IpAddr;
 
 use wire::ikev2::{ConfigAttribute, ConfigKind, ConfigType, Configuration, Payload};
 
 use crate::config::InnerFamilies;
-use crate::ike::{Lease, Wanted};
+use crate::ike::{Lease, MAX_DOMAINS, Wanted, domain};
 use crate::site::is_unicast;
 
 /// Resolvers of a lease at most. Further ones are skipped.
@@ -32,6 +34,7 @@ pub(super) fn request(families: InnerFamilies, had: &[IpAddr]) -> Option<Payload
         attributes.push(ask(ConfigKind::InternalIp6Address, false));
         attributes.push(ConfigAttribute::request(ConfigKind::InternalIp6Dns));
     }
+    attributes.push(ConfigAttribute::request(ConfigKind::InternalDnsDomain));
     families
         .is_any()
         .then(|| payload(ConfigType::Request, attributes))
@@ -48,6 +51,7 @@ pub(super) fn wanted(configuration: &Configuration) -> Option<Wanted> {
     is_request.then(|| Wanted {
         families,
         addresses: addresses(configuration),
+        wants_domains: has(ConfigKind::InternalDnsDomain),
     })
 }
 
@@ -69,14 +73,17 @@ pub(super) fn reply(lease: &Lease) -> Payload {
     };
     let lent = lease.addresses.iter().map(address);
     let dns = lease.dns.iter().take(MAX_RESOLVERS).map(resolver);
-    payload(ConfigType::Reply, lent.chain(dns).collect())
+    // Without resolvers there is nobody to ask (RFC 8598 §3.2).
+    let domains = lease.domains.iter().filter(|_| !lease.dns.is_empty());
+    let domains = domains.map(|it| ConfigAttribute::domain(it));
+    payload(ConfigType::Reply, lent.chain(dns).chain(domains).collect())
 }
 
 /// The lease of a reply, for the requested families.
 pub(super) fn lease(configuration: &Configuration, families: InnerFamilies) -> Lease {
     let mut lease = Lease {
         addresses: addresses(configuration),
-        dns: Vec::new(),
+        ..Lease::default()
     };
     let is_wanted = |it: &IpAddr| families.has(it.is_ipv4());
     lease.addresses.retain(is_wanted);
@@ -93,7 +100,28 @@ pub(super) fn lease(configuration: &Configuration, families: InnerFamilies) -> L
             lease.dns.push(resolver);
         }
     }
+    if !lease.dns.is_empty() {
+        lease.domains = domains(configuration);
+    }
     lease
+}
+
+/// The domains, in lower case, without repetitions; empty if they are too many, or one is no name.
+fn domains(configuration: &Configuration) -> Vec<String> {
+    let is_domain = |it: &&ConfigAttribute| it.kind == ConfigKind::InternalDnsDomain;
+    let mut found: Vec<String> = Vec::new();
+    for attribute in configuration.attributes.iter().filter(is_domain) {
+        let Some(name) = attribute.to_domain().and_then(domain) else {
+            return Vec::new();
+        };
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    match found.len() > MAX_DOMAINS {
+        true => Vec::new(),
+        false => found,
+    }
 }
 
 /// The first address of each family.
@@ -155,11 +183,13 @@ mod tests {
         let lent = Lease {
             addresses: vec![ip("10.9.0.7"), ip("2001:db8::7")],
             dns: vec![ip("10.9.0.1"), ip("2001:db8::1"), ip("10.9.0.1")],
+            domains: vec!["corp.example".into()],
         };
         let reply = inside(reply(&lent));
         let read = lease(&reply, BOTH);
         assert_eq!(read.addresses, lent.addresses);
         assert_eq!(read.dns, lent.dns[..2]);
+        assert_eq!(read.domains, lent.domains);
         let v4 = InnerFamilies {
             v4: true,
             v6: false,
@@ -170,12 +200,52 @@ mod tests {
         assert_eq!(wanted(&reply), None);
         let nowhere = Lease {
             addresses: vec![ip("0.0.0.0")],
-            dns: Vec::new(),
+            ..Lease::default()
         };
         assert!(
             lease(&inside(super::reply(&nowhere)), BOTH)
                 .addresses
                 .is_empty()
         );
+    }
+
+    fn domains_of(names: &[&str]) -> Vec<String> {
+        let lent = Lease {
+            addresses: vec![ip("10.9.0.7")],
+            dns: vec![ip("10.9.0.1")],
+            domains: names.iter().map(|it| (*it).to_owned()).collect(),
+        };
+        lease(&inside(reply(&lent)), BOTH).domains
+    }
+
+    #[test]
+    fn domains_are_taken_all_or_none() {
+        let asked = inside(request(BOTH, &[]).expect("a request"));
+        assert!(wanted(&asked).expect("read").wants_domains);
+        let two = ["Corp.Example.", "corp.example", "_sip.lab.example"];
+        assert_eq!(domains_of(&two), ["corp.example", "_sip.lab.example"]);
+        // With a part of them, names of the others would be asked for outside.
+        for bad in [
+            "",
+            ".",
+            "a..example",
+            "-a.example",
+            "a b",
+            "\u{e4}.example",
+            &"x".repeat(64),
+        ] {
+            assert_eq!(domains_of(&["corp.example", bad]), [""; 0], "{bad:?}");
+        }
+        let many: Vec<String> = (0..=MAX_DOMAINS).map(|n| format!("d{n}.example")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert_eq!(domains_of(&many[..MAX_DOMAINS]).len(), MAX_DOMAINS);
+        assert_eq!(domains_of(&many).len(), 0);
+        let unasked = Lease {
+            addresses: vec![ip("10.9.0.7")],
+            dns: Vec::new(),
+            domains: vec!["corp.example".into()],
+        };
+        let reply = inside(reply(&unasked));
+        assert_eq!(reply.attributes.len(), 1, "nobody to ask");
     }
 }

@@ -79,6 +79,8 @@ pub enum Event {
         addresses: Vec<IpAddr>,
         /// Resolvers.
         dns: Vec<IpAddr>,
+        /// Domains whose names alone they resolve; empty: all names.
+        domains: Vec<String>,
     },
     /// A child ended.
     ChildClosed {

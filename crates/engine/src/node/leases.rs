@@ -151,6 +151,7 @@ impl Node {
     ) -> Option<Lease> {
         let config = self.config.clone();
         let mut lease = Lease::default();
+        let mut lent_for = Vec::new();
         for pool in connection
             .pools
             .iter()
@@ -167,6 +168,10 @@ impl Node {
             };
             lease.addresses.push(address);
             lease.dns.extend(&pool.dns);
+            lent_for.push((&pool.dns, &pool.domains));
+        }
+        if wanted.wants_domains {
+            lease.domains = domains(&lent_for);
         }
         (!lease.addresses.is_empty()).then_some(lease)
     }
@@ -176,6 +181,22 @@ impl Node {
         let lent = lease.iter().flat_map(|lease| lease.addresses.iter());
         lent.for_each(|address| self.leases.give_back(*address));
     }
+}
+
+/// The domains of several pools. Resolvers of a pool without any are for all names, so there is no
+/// list then.
+fn domains(pools: &[(&Vec<IpAddr>, &Vec<String>)]) -> Vec<String> {
+    let asked = || pools.iter().filter(|(dns, _)| !dns.is_empty());
+    if asked().any(|(_, domains)| domains.is_empty()) {
+        return Vec::new();
+    }
+    let mut all: Vec<String> = Vec::new();
+    for domain in asked().flat_map(|(_, domains)| domains.iter()) {
+        if !all.contains(domain) {
+            all.push(domain.clone());
+        }
+    }
+    all
 }
 
 /// How many addresses a pool has.
@@ -215,6 +236,7 @@ mod tests {
             first: [10, 0, 0, 1].into(),
             last: [10, 0, 0, 2].into(),
             dns: Vec::new(),
+            domains: Vec::new(),
         }
     }
 
@@ -332,6 +354,7 @@ mod tests {
             first: IpAddr::from([0xfd99, 0, 0, 0, 0, 0, 0, 1]),
             last: IpAddr::from([0xfd99, 0, 0, 0, u16::MAX, u16::MAX, u16::MAX, u16::MAX]),
             dns: Vec::new(),
+            domains: Vec::new(),
         };
         let mut leases = Leases::default();
         for n in 0..MAX_REMEMBERED + 1_000 {

@@ -357,6 +357,7 @@ impl Node {
             connection,
             addresses: lease.addresses.clone(),
             dns: lease.dns.clone(),
+            domains: lease.domains.clone(),
         });
         if let Some(session) = self.sessions.get_mut(&id) {
             session.held.lease = Some(Box::new(lease));

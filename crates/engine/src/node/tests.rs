@@ -1395,12 +1395,14 @@ fn pools() -> Vec<Pool> {
         first: [10, 99, 0, 1].into(),
         last: [10, 99, 0, 254].into(),
         dns: vec![[10, 10, 0, 53].into()],
+        domains: Vec::new(),
     };
     let other = Pool {
         name: "inner6".into(),
         first: IpAddr::from([0xfd99, 0, 0, 0, 0, 0, 0, 1]),
         last: IpAddr::from([0xfd99, 0, 0, 0, 0, 0, 0, 0xff]),
         dns: Vec::new(),
+        domains: Vec::new(),
     };
     vec![pool, other]
 }

@@ -28,7 +28,7 @@ fn route(host: &mut Host, bare: &BTreeSet<Prefix>) {
         routes,
         ..Desired::default()
     };
-    let resolvers = Vec::new();
+    let resolvers = Resolvers::default();
     host.want(HostState { desired, resolvers });
     host.note_bare(bare);
 }
@@ -185,7 +185,7 @@ async fn blocks_that_the_host_refused_are_not_shown() {
             blocks: names.iter().map(of).collect(),
             ..Desired::default()
         };
-        let resolvers = Vec::new();
+        let resolvers = Resolvers::default();
         host.want(HostState { desired, resolvers });
     };
     block(&mut host, &["road"]);
@@ -224,7 +224,7 @@ fn follow(host: &mut Host, bare: &BTreeSet<Prefix>) {
     };
     let up = bare.iter().map(|to| ("road".to_owned(), *to)).collect();
     host.former.block(up, &mut desired);
-    let resolvers = Vec::new();
+    let resolvers = Resolvers::default();
     host.want(HostState { desired, resolvers });
     host.note_bare(bare);
 }

@@ -78,7 +78,10 @@ fn state(number: u8) -> HostState {
         routes: [(Prefix::host(address), None)].into(),
         ..Desired::default()
     };
-    let resolvers = vec![address];
+    let resolvers = Resolvers {
+        addresses: vec![address],
+        domains: Vec::new(),
+    };
     HostState { desired, resolvers }
 }
 

@@ -855,6 +855,7 @@ impl End {
         let lease = Lease {
             addresses: vec!["10.9.0.7".parse().unwrap()],
             dns: vec!["10.1.0.53".parse().unwrap()],
+            domains: Vec::new(),
         };
         assert!(wanted.families.v4);
         self.lease = Some(lease.clone());

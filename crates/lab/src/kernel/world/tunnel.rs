@@ -164,6 +164,7 @@ impl Tunnel {
                 first,
                 last,
                 dns,
+                domains: Vec::new(),
             });
             tunnel.surround(&mut connection);
             all.connections.push(Arc::new(connection));

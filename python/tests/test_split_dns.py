@@ -1,0 +1,74 @@
+"""Split DNS of IKEv2 (RFC 8598): charon and Caravan name the domains of their resolvers."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from strongswan_pair import certificates, connected, road_warrior
+
+from caravan.testbed import RemoteAccess, RemoteAccessConfig
+from caravan.testbed.caravan import Caravan, write_files
+from caravan.testbed.connection import Connection
+from caravan.testbed.pki import CaravanAuthority
+from caravan.testbed.strongswan import StrongSwan
+
+pytestmark = pytest.mark.root
+
+DOMAINS = ("corp.example", "lab.example")
+INTERNAL_DNS_DOMAIN = 25
+"""The number of the attribute (RFC 8598 §6)."""
+
+
+class Naming(StrongSwan):
+    """A charon whose pool has domains."""
+
+    def _load(self) -> None:
+        path = self.directory / "swanctl/swanctl.conf"
+        before = "    dns = 10.10.0.53\n"
+        after = f"{before}    {INTERNAL_DNS_DOMAIN} = {','.join(DOMAINS)}\n"
+        path.write_text(path.read_text().replace(before, after))
+        super()._load()
+
+
+@pytest.fixture(scope="module")
+def ends(authority: CaravanAuthority) -> tuple[Connection, Connection]:
+    """A connection at the gateway and at the station."""
+    keys = certificates(authority)
+    suite = "aes128gcm16-prfsha256-curve25519"
+    both = Connection(
+        keys[0], version=2, is_legacy=False, proposals=suite, esp_proposals="aes128gcm16"
+    )
+    return road_warrior(both, keys)
+
+
+def taken(station: Caravan) -> list[str]:
+    """The domains that a station's log names with its inner address."""
+    told = [fields for _, fields in station.events() if fields.get("message") == "inner address"]
+    assert told, "no inner address"
+    return re.findall(r'"([^"]*)"', told[-1]["domains"])
+
+
+def test_the_domains_of_charons_pool_are_taken(
+    ends: tuple[Connection, Connection], output: Path
+) -> None:
+    with connected(*ends, output, is_initiator=True, strongswan=Naming) as pair:
+        pair.ours.wait_until(True)
+        assert taken(pair.ours) == list(DOMAINS)
+
+
+def test_a_pool_of_ours_names_its_domains(
+    ends: tuple[Connection, Connection], output: Path
+) -> None:
+    gateway, station = ends
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        file = write_files(network.sg, gateway)
+        file.write_text(f"{file.read_text()}domains = {json.dumps(DOMAINS)}\n")
+        with (
+            Caravan(network.sg, gateway, file=file).wait_ready(),
+            Caravan(network.ms, station) as ours,
+        ):
+            ours.wait_until(True)
+            assert taken(ours) == list(DOMAINS)
