@@ -154,7 +154,7 @@ impl Builder<'_> {
             self.other_host("home_agent.firewalls", *firewall, &[table.address])?;
         }
         let clients = self.clients(loaded, (table, file))?;
-        let (trusted, tunnelled) = self.trusted((table, file))?;
+        let (trusted, tunnelled) = self.inside((table, file))?;
         let lifetime = table.advertised_lifetime;
         let lifetime = self.seconds("home_agent.advertised_lifetime", lifetime, false)?;
         Ok(Mobility::HomeAgent(HomeAgentSetup {

@@ -14,7 +14,7 @@ const TUNNELLED: &str = "home_agent.vpn_networks";
 impl Builder<'_> {
     /// The networks inside, and those of VPN gateways. A node at home asks from there, so the home
     /// network is inside.
-    pub(super) fn trusted(
+    pub(super) fn inside(
         &self,
         (table, file): (&HomeAgentTable, &ConfigFile),
     ) -> Result<(Vec<TrafficSelector>, Vec<TrafficSelector>), ConfigError> {
@@ -34,7 +34,7 @@ impl Builder<'_> {
             }
             (Some(trusted), Some(tunnelled)) => (trusted, tunnelled),
         };
-        self.is_alone((table, file))?;
+        self.check_alone((table, file))?;
         if trusted.iter().any(|it| it.bits == 0) {
             let text = "\"0.0.0.0/0\" would take every network to be inside: name your own alone";
             return Err(self.value(TRUSTED, text));
@@ -62,7 +62,10 @@ impl Builder<'_> {
     }
 
     /// Nodes outside choose the addresses that a home agent behind a firewall of SKIP sees.
-    fn is_alone(&self, (table, file): (&HomeAgentTable, &ConfigFile)) -> Result<(), ConfigError> {
+    fn check_alone(
+        &self,
+        (table, file): (&HomeAgentTable, &ConfigFile),
+    ) -> Result<(), ConfigError> {
         let others = [
             ("`firewalls`", !table.firewalls.is_empty()),
             ("[[home_agent.outside]]", !table.outside.is_empty()),

@@ -212,6 +212,21 @@ fn at_home_the_proof_is_renewed_too() {
     assert!(road.node.is_proven_inside());
 }
 
+#[test]
+fn a_node_that_leaves_asks_no_more() {
+    let mut road = road(true);
+    road.node.attach(Attachment::Secured(INNER), at(0));
+    road.node.probe(Some(CARE_OF), at(0));
+    road.run(at(5_000), || false);
+    road.node.leave(road.now);
+    road.run(at(30_000), || false);
+    assert_eq!(road.node.state(), State::Unreachable);
+    assert!(road.care_of().is_empty());
+    let before = road.requests;
+    road.run(at(300_000), || false);
+    assert_eq!((road.requests, road.node.deadline()), (before, None));
+}
+
 /// Anybody on the link can advertise.
 #[test]
 fn behind_the_gateway_no_advertisement_is_heard() {
