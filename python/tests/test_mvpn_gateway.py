@@ -50,6 +50,8 @@ pytestmark = pytest.mark.root
 PLACES = (VISITED, HOTEL, COMPANY, BRANCH, VISITED, HOME)
 GAP_S = 1.0
 """The longest gap of a move from one network outside to another, on a busy machine."""
+STAYS_S = 8.0
+"""In which a node asks three times."""
 ROGUE = "192.168.9.254"
 """A hostile network's router, with an address of the pool."""
 
@@ -248,6 +250,21 @@ def test_who_has_another_account_takes_no_node_inside(own: dict[str, Any], outpu
                 assert reaches(network)
 
 
+def test_from_the_address_of_its_own_tunnel_a_node_asks_nothing(output: Path) -> None:
+    """A hostile network gives it that address. The home agent is not told of the pool, so it would
+    say that the node is inside: what is asked from there goes through the tunnel."""
+    with Mvpn(output) as network, all_roles(network, agent=Settings(TELLS_NOT)) as roles:
+        walk(network, roles.ms, VISITED)
+        inner = str(roles.ms.mobility()["care_of"])
+        network.nats[0].host.add_address("lan0", f"{ROGUE}/24")
+        network.move(Place("hotel", f"{inner}/24", ROGUE))
+        until = time.monotonic() + STAYS_S
+        while time.monotonic() < until:
+            assert roles.ms.mobility()["side"] != "inside"
+            assert "caravan." in tables(network)
+            time.sleep(0.1)
+
+
 def test_requests_from_outside_are_dropped_and_counted(output: Path) -> None:
     """The home agent does not know the pool, so even the tunnel does not help."""
     none = Settings({"vpn_networks": []})
@@ -274,8 +291,8 @@ def test_down_ends_the_registration_and_the_tunnel(output: Path) -> None:
         roles.ms.down()
         roles.ms.process.wait(10)
         assert roles.ha.mobility()["bindings"] == []
-        (gateway,) = roles.gw.status()["connections"]
-        assert gateway.get("sessions", []) == []
+        gateways = roles.gw.status()["connections"]
+        assert all(it.get("sessions", []) == [] for it in gateways)
         assert "caravan." not in tables(network)
 
 

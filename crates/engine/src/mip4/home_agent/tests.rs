@@ -1574,9 +1574,8 @@ fn with_trusted_networks_requests_from_elsewhere_are_dropped_and_replies_say_so(
     assert_eq!(says_trusted(&tell(&mut open, &ask(6), 6)), Some(false));
 }
 
-/// Who has an account of the VPN gateway may pass on what a node outside asks, and a hostile network
-/// may have given it the address of his tunnel. He gets no word for it, and no binding of a node
-/// that asks first.
+/// Who has an account of the VPN gateway may pass on what a node outside asks, and a hostile
+/// network may have given it the address of his tunnel. He gets no word for it.
 #[test]
 fn replies_to_addresses_of_a_vpn_gateway_prove_nothing() {
     let inside = TrafficSelector::subnet(Ipv4Addr::new(10, 0, 0, 0).into(), 8);
