@@ -7,10 +7,12 @@ import socket
 import time
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mobile_ip_captures import REQUEST, read_registrations
 from mvpn_by_hand import reaches
+from mvpn_relay import relay
 
 from caravan.testbed.capture import ETHER_TYPE_ARP, ETHER_TYPE_IPV4, Capture, Frame
 from caravan.testbed.caravan import order
@@ -35,6 +37,7 @@ from caravan.testbed.mvpn_gateway import (
     home_agent,
     is_inside,
     mobile_node,
+    other_client,
     session,
     vpn_gateway,
     walk,
@@ -47,12 +50,21 @@ pytestmark = pytest.mark.root
 PLACES = (VISITED, HOTEL, COMPANY, BRANCH, VISITED, HOME)
 GAP_S = 1.0
 """The longest gap of a move from one network outside to another, on a busy machine."""
+STAYS_S = 8.0
+"""In which a node asks three times."""
+ROGUE = "192.168.9.254"
+"""A hostile network's router, with an address of the pool."""
 
 
 def spis(node: Role) -> list[str]:
     """What names the node's tunnel."""
     now = session(node)
     return [] if now is None else [str(child["spi_in"]) for child in now["children"]]
+
+
+def care_of_addresses(agent: Role) -> set[str]:
+    """Where the home agent sends a node's packets."""
+    return {it["care_of"] for it in agent.mobility()["bindings"]}
 
 
 def tables(network: Mvpn) -> str:
@@ -179,11 +191,11 @@ def test_a_home_agent_that_does_not_say_what_is_inside_opens_nothing(output: Pat
     """RFC 5265 §3.2.3."""
     with Mvpn(output) as network:
         close(network)
-        everybody = Settings({"trusted_networks": None})
+        everybody = Settings({"trusted_networks": None, "vpn_networks": None})
         with home_agent(network, everybody) as ha, mobile_node(network) as ms:
             ha.wait_ready()
             ms.wait_ready()
-            wanted = "write `trusted_networks` into its [home_agent]"
+            wanted = "its [home_agent] needs `trusted_networks`"
             ms.wait_for(lambda it: wanted in (it["trouble"] or ""), "a reason")
             part = ms.mobility()
             assert part["filtered"] and part["state"] != "at home"
@@ -191,15 +203,76 @@ def test_a_home_agent_that_does_not_say_what_is_inside_opens_nothing(output: Pat
             assert not reaches(network)
 
 
-def test_requests_from_outside_are_dropped_and_counted(output: Path) -> None:
-    """The pool is not among the trusted networks, so even the tunnel does not help."""
+def is_told_nothing(node: dict[str, Any]) -> bool:
+    """Whether a node is registered through its tunnel, and an answer in clear proved nothing."""
+    is_asked = node["refused"].get("untrusted", 0) > 0
+    return bool(is_asked and node["side"] == "outside" and node["state"] == "registered")
+
+
+TELLS = {"trusted_networks": list(TRUSTED), "vpn_networks": [POOL]}
+TELLS_NOT = {"trusted_networks": [*TRUSTED, POOL], "vpn_networks": []}
+
+
+@pytest.mark.parametrize("own", [TELLS, TELLS_NOT], ids=["told", "not-told"])
+def test_who_has_another_account_takes_no_node_inside(own: dict[str, Any], output: Path) -> None:
+    """A hostile network gives the node the address of an accomplice's tunnel. He passes on what the
+    node asks in clear, from that address. A home agent that is not told of the pool falls for
+    it."""
+    is_told = own is TELLS
     with Mvpn(output) as network:
-        few = [it for it in TRUSTED if it != POOL]
-        with all_roles(network, agent=Settings({"trusted_networks": few})) as roles:
-            network.move(VISITED)
-            wanted = f"nothing comes back from the home agent {HOME_AGENT} through {CONNECTION}"
-            roles.ms.wait_for(lambda it: wanted in (it["trouble"] or ""), "a reason", 30)
-            assert roles.ha.refused()["untrusted-network"] > 0
+        close(network)
+        with home_agent(network, Settings(own)) as ha, vpn_gateway(network) as gw:
+            ha.wait_ready()
+            gw.wait_ready()
+            with other_client(network.cn3) as other, mobile_node(network) as ms:
+                other.wait_ready()
+                ms.wait_ready().wait_at(HOME)
+                (inner,) = network.cn3.addresses("caravan0")
+                inner = inner.split("/")[0]
+                assert IPv4Address(inner) in IPv4Network(POOL)
+                hotel = network.nats[0].host
+                hotel.add_address("lan0", f"{ROGUE}/24")
+                hotel.add_address("lo", f"{HOME_AGENT}/32")
+                with relay(hotel, (network.cn3, inner)) as passed_on:
+                    network.move(Place("hotel", f"{inner}/24", ROGUE))
+                    if not is_told:
+                        ms.wait_for(lambda it: it["side"] == "inside", "inside", 30)
+                        assert "caravan." not in tables(network)
+                        return
+                    until = time.monotonic() + 30
+                    while not is_told_nothing(part := ms.mobility()):
+                        assert part["side"] != "inside" and time.monotonic() < until, part
+                        assert inner not in care_of_addresses(ha)
+                        time.sleep(0.05)
+                assert passed_on.replies, "he was answered, but not as he wished"
+                assert "caravan." in tables(network)
+                assert inner not in care_of_addresses(ha)
+                assert reaches(network)
+
+
+def test_from_the_address_of_its_own_tunnel_a_node_asks_nothing(output: Path) -> None:
+    """A hostile network gives it that address. The home agent is not told of the pool, so it would
+    say that the node is inside: what is asked from there goes through the tunnel."""
+    with Mvpn(output) as network, all_roles(network, agent=Settings(TELLS_NOT)) as roles:
+        walk(network, roles.ms, VISITED)
+        inner = str(roles.ms.mobility()["care_of"])
+        network.nats[0].host.add_address("lan0", f"{ROGUE}/24")
+        network.move(Place("hotel", f"{inner}/24", ROGUE))
+        until = time.monotonic() + STAYS_S
+        while time.monotonic() < until:
+            assert roles.ms.mobility()["side"] != "inside"
+            assert "caravan." in tables(network)
+            time.sleep(0.1)
+
+
+def test_requests_from_outside_are_dropped_and_counted(output: Path) -> None:
+    """The home agent does not know the pool, so even the tunnel does not help."""
+    none = Settings({"vpn_networks": []})
+    with Mvpn(output) as network, all_roles(network, agent=none) as roles:
+        network.move(VISITED)
+        wanted = f"nothing comes back from the home agent {HOME_AGENT} through {CONNECTION}"
+        roles.ms.wait_for(lambda it: wanted in (it["trouble"] or ""), "a reason", 30)
+        assert roles.ha.refused()["untrusted-network"] > 0
 
 
 def test_the_filter_of_a_node_that_dies_outside_stays_until_root_ends_it(output: Path) -> None:
@@ -218,8 +291,8 @@ def test_down_ends_the_registration_and_the_tunnel(output: Path) -> None:
         roles.ms.down()
         roles.ms.process.wait(10)
         assert roles.ha.mobility()["bindings"] == []
-        (gateway,) = roles.gw.status()["connections"]
-        assert gateway.get("sessions", []) == []
+        gateways = roles.gw.status()["connections"]
+        assert all(it.get("sessions", []) == [] for it in gateways)
         assert "caravan." not in tables(network)
 
 

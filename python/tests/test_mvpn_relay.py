@@ -3,19 +3,13 @@ pass on what node and home agent tell each other, so that the node takes itself 
 
 from __future__ import annotations
 
-import contextlib
-import select
-import socket
-import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from mvpn_by_hand import reaches
+from mvpn_relay import relay
 
-from caravan.testbed.host import Host
 from caravan.testbed.mobile_ip import HOME_AGENT, Place
 from caravan.testbed.mvpn import CORRESPONDENT, VISITED, Mvpn, all_roles, walk
 
@@ -39,7 +33,7 @@ def test_a_relayed_request_gets_no_answer_and_lifts_no_filter(place: Place, outp
         rogue.add_address("eth0", f"{place.router}/24")
         if place.router != HOME_AGENT:
             rogue.add_address("lo", f"{HOME_AGENT}/32")
-        with relay(rogue, network.cn1) as passed_on:
+        with relay(rogue, (network.cn1, CORRESPONDENT)) as passed_on:
             network.move(place)
             until = time.monotonic() + 20
             while passed_on.requests < REQUESTS and time.monotonic() < until:
@@ -51,46 +45,3 @@ def test_a_relayed_request_gets_no_answer_and_lifts_no_filter(place: Place, outp
         assert "caravan" in network.ms.run(["nft", "list", "tables"]).stdout
         walk(network, it.ms, VISITED)
         assert reaches(network)
-
-
-@dataclass
-class PassedOn:
-    """What the accomplices have passed on."""
-
-    requests: int = 0
-    replies: list[bytes] = field(default_factory=list)
-
-
-@contextlib.contextmanager
-def relay(outside: Host, inside: Host) -> Iterator[PassedOn]:
-    """Requests from one host to the other, and from there to the home agent; replies back."""
-    with outside.entered():
-        ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        ear.bind((HOME_AGENT, 434))
-    with inside.entered():
-        mouth = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        mouth.bind((CORRESPONDENT, 5000))
-    passed_on, ends = PassedOn(), threading.Event()
-
-    def run() -> None:
-        node = None
-        while not ends.is_set():
-            for heard in select.select([ear, mouth], [], [], 0.1)[0]:
-                data, peer = heard.recvfrom(4000)
-                if heard is ear:
-                    node = peer
-                    mouth.sendto(data, (HOME_AGENT, 434))
-                    passed_on.requests += 1
-                elif node is not None:
-                    ear.sendto(data, node)
-                    passed_on.replies.append(data)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield passed_on
-    finally:
-        ends.set()
-        thread.join()
-        ear.close()
-        mouth.close()

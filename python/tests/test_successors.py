@@ -8,9 +8,19 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from caravan.testbed.mvpn import HOME
+from caravan.testbed.mvpn import BRANCH, HOME, VISITED
 from caravan.testbed.mvpn_gateway import is_inside
-from caravan.threeways.successors import MOVED, OUT, REGISTERED, WALK, computed, rows, shown
+from caravan.threeways.successors import (
+    ASKED,
+    MOVED,
+    OUT,
+    REGISTERED,
+    WALK,
+    computed,
+    exchanges_of,
+    rows,
+    shown,
+)
 
 NEAR_S = 0.010
 
@@ -25,6 +35,11 @@ def test_a_move_outside_takes_one_round_and_going_out_three() -> None:
     # A registration is smaller than an UPDATE_SA_ADDRESSES, which has hashes and padding.
     # A moved tunnel's first message is as long as the three-times rule wants it (RFC 4555 §3.5).
     assert inside.message_bytes < out.message_bytes < moved.message_bytes
+
+
+def test_a_branch_costs_a_question_more_than_home() -> None:
+    assert exchanges_of(VISITED, HOME) == REGISTERED and exchanges_of(VISITED, BRANCH) == ASKED
+    assert computed(ASKED, 40.0).rounds == 2
 
 
 @pytest.mark.root

@@ -55,6 +55,7 @@ impl Default for Stage {
             outside: vec![outside],
             trusts_traversal: [FIREWALL].into(),
             trusted: Vec::new(),
+            tunnelled: Vec::new(),
             revocation: Some(Policy {
                 has_inform: true,
                 informs: true,

@@ -13,6 +13,7 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 from caravan.testbed.caravan import READY_S, toml
+from caravan.testbed.host import Host
 from caravan.testbed.mobile_ip import ASSOCIATION, HOME_AGENT, MOBILE, Place, Role, Settings
 from caravan.testbed.mvpn import (
     BRANCH,
@@ -27,10 +28,12 @@ from caravan.testbed.mvpn import (
 
 POOL = "192.168.9.0/24"
 """Inner addresses of tunnels, routed inside."""
-TRUSTED = (INSIDE_NETWORKS, "192.168.4.0/24", POOL)
+TRUSTED = (INSIDE_NETWORKS, "192.168.4.0/24")
 CONNECTION = "work"
 SECRET = "the key of the gateway and of one node, long enough to be in no dictionary"
 NAMES = ("gw.example", "ms.example")
+OTHER = "other.example"
+"""Somebody else with an account."""
 
 CLOSED = """table ip closed {
     chain forward {
@@ -46,6 +49,21 @@ def _end(name: str) -> dict[str, Any]:
     return {"auth": "psk", "secret": SECRET, "id": name}
 
 
+def _client(own: str) -> dict[str, dict[str, Any]]:
+    """The tables of a client's connection to the gateway."""
+    connection: dict[str, Any] = {
+        "remote_addrs": [OUTSIDE],
+        "vips": ["0.0.0.0"],
+        "local": _end(own),
+        "remote": _end(NAMES[0]),
+    }
+    child = {"remote_ts": [f"{HOME_AGENT}/32"]}
+    return {
+        f"connections.{CONNECTION}": connection,
+        f"connections.{CONNECTION}.children.net": child,
+    }
+
+
 def close(network: Mvpn) -> None:
     """Let nothing through `fw` but what its gateway takes off or puts into a tunnel, and lead the
     pool there."""
@@ -54,27 +72,23 @@ def close(network: Mvpn) -> None:
 
 
 def vpn_gateway(network: Mvpn, settings: Settings = PLAIN) -> Role:
-    """Start the gateway; `settings.own`: keys of its connection."""
-    own: dict[str, Any] = {
-        "pools": ["inner"],
-        "local": _end(NAMES[0]),
-        "remote": _end(NAMES[1]),
-    }
-    tables: dict[str, dict[str, Any]] = {
-        "pools.inner": {"addrs": POOL},
-        f"connections.{CONNECTION}": own | settings.own,
-        f"connections.{CONNECTION}.children.net": {"local_ts": [INSIDE_NETWORKS]},
-    }
+    """Start the gateway; `settings.own`: keys of its connections."""
+    tables: dict[str, dict[str, Any]] = {"pools.inner": {"addrs": POOL}}
+    for name, client in ((CONNECTION, NAMES[1]), ("other", OTHER)):
+        own = {"pools": ["inner"], "local": _end(NAMES[0]), "remote": _end(client)}
+        tables[f"connections.{name}"] = own | settings.own
+        tables[f"connections.{name}.children.net"] = {"local_ts": [INSIDE_NETWORKS]}
     return Role(network.fw, "gateway", toml(tables | settings.tables))
 
 
 def home_agent(network: Mvpn, settings: Settings = PLAIN) -> Role:
-    """Start the home agent, which hears the networks inside alone."""
+    """Start the home agent, which hears the networks inside and the pool alone."""
     own: dict[str, Any] = {
         "address": HOME_AGENT,
         "prefix": 24,
         "interface": "eth0",
         "trusted_networks": list(TRUSTED),
+        "vpn_networks": [POOL],
     }
     tables: dict[str, dict[str, Any]] = {
         "home_agent": own | settings.own,
@@ -94,19 +108,16 @@ def mobile_node(
         "interfaces": ["eth0"],
         "association": ASSOCIATION,
     }
-    connection: dict[str, Any] = {
-        "remote_addrs": [OUTSIDE],
-        "vips": ["0.0.0.0"],
-        "local": _end(NAMES[1]),
-        "remote": _end(NAMES[0]),
-    }
     tables: dict[str, dict[str, Any]] = {
         "mobile": own | settings.own,
         "mobile.gateway": {"connection": CONNECTION} | dict(through or {}),
-        f"connections.{CONNECTION}": connection,
-        f"connections.{CONNECTION}.children.net": {"remote_ts": [f"{HOME_AGENT}/32"]},
     }
-    return Role(network.ms, "up", toml(tables | settings.tables))
+    return Role(network.ms, "up", toml(tables | _client(NAMES[1]) | settings.tables))
+
+
+def other_client(host: Host) -> Role:
+    """Start a client with an account of its own, which is no mobile node."""
+    return Role(host, "up", toml(_client(OTHER)))
 
 
 @dataclass(frozen=True)

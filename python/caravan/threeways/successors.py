@@ -50,7 +50,9 @@ STAY_S = 1.0
 """Between two moves in the testbed."""
 ECHO_INTERVAL_S = 0.01
 REGISTERED, MOVED, OUT = ("mobile-ip",), ("ikev2-mobike",), ("ikev2-psk", "mobile-ip")
-"""The exchanges of a move: inside, from one network outside to another, and from inside to one."""
+"""The exchanges of a move: home, from one network outside to another, and from inside to one."""
+ASKED = (*REGISTERED, *REGISTERED)
+"""To another network inside: the node asks whether it is inside, then registers."""
 DATA_BYTES = 84
 TUNNELLED_BYTES = 20
 """Of IP in IP (RFC 2003 §3), inside ESP."""
@@ -76,8 +78,10 @@ class Row:
 
 def exchanges_of(former: Place, to: Place) -> tuple[str, ...]:
     """The exchanges that a move with a VPN gateway needs, by name (RFC 5266 §3)."""
-    if is_inside(to):
+    if to == HOME:
         return REGISTERED
+    if is_inside(to):
+        return ASKED
     return OUT if is_inside(former) else MOVED
 
 

@@ -60,10 +60,15 @@ pub struct HomeAgentTable {
     pub firewalls: Vec<Ipv4Addr>,
     /// Accept data from firewalls without the header between care-of address and us.
     pub header_removal: bool,
-    /// Networks inside, with the home network and the inner addresses of VPN tunnels. Requests from
-    /// elsewhere are then dropped, and replies say so: they prove to nodes with `[mobile.gateway]`
-    /// that these are inside (RFC 5265). Default: everybody is heard, and nothing is proven.
+    /// Networks inside, with the home network. Requests from elsewhere are then dropped, but for
+    /// those from `vpn_networks`, and replies to there say so: they prove to nodes with
+    /// `[mobile.gateway]` that these are inside (RFC 5265). Not beside firewalls, here or in
+    /// `outside`, nor `[access.NAME]`. Default: everybody is heard, and nothing is proven.
     pub trusted_networks: Option<Vec<Network>>,
+    /// Networks that hosts outside have addresses of: the pools of VPN gateways, also parts of
+    /// `trusted_networks`. Requests from there are heard, and replies prove nothing. Needed with
+    /// `trusted_networks`; [] where there are none.
+    pub vpn_networks: Option<Vec<Network>>,
 }
 
 impl ReadTable for HomeAgentTable {
@@ -88,6 +93,7 @@ impl ReadTable for HomeAgentTable {
             firewalls: keys.given("firewalls")?,
             header_removal: keys.or("header_removal", false)?,
             trusted_networks: keys.given("trusted_networks")?,
+            vpn_networks: keys.given("vpn_networks")?,
         })
     }
 }

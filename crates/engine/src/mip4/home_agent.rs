@@ -8,6 +8,7 @@ mod beacon;
 mod bindings;
 mod check;
 mod keepalive;
+mod place;
 mod quota;
 mod register;
 mod revoke;
@@ -80,9 +81,12 @@ pub struct Config {
     /// Firewalls that a request may name for its care-of address. A request that names another one
     /// is denied: without the firewall, packets would leave the home network unprotected.
     pub trusts_traversal: BTreeSet<Ipv4Addr>,
-    /// Networks inside. If there are any, only requests from there are heard, and replies say so:
-    /// they prove to a node that it is inside (RFC 5265 §4.3).
+    /// Networks inside. If there are any, only requests from there and from `tunnelled` are heard,
+    /// and replies to there say so: they prove to a node that it is inside (RFC 5265 §4.3).
     pub trusted: Vec<TrafficSelector>,
+    /// Networks whose addresses VPN gateways give to hosts outside, whether `trusted` has them or
+    /// not. Replies to there prove nothing.
+    pub tunnelled: Vec<TrafficSelector>,
     /// Whether we tell foreign agents and co-located nodes of ended bindings, and listen to agents
     /// (RFC 3543).
     pub revocation: Option<Policy>,

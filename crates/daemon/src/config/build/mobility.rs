@@ -2,6 +2,7 @@
 //! machine.
 
 mod aaa;
+mod trusted;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -153,6 +154,7 @@ impl Builder<'_> {
             self.other_host("home_agent.firewalls", *firewall, &[table.address])?;
         }
         let clients = self.clients(loaded, (table, file))?;
+        let (trusted, tunnelled) = self.inside((table, file))?;
         let lifetime = table.advertised_lifetime;
         let lifetime = self.seconds("home_agent.advertised_lifetime", lifetime, false)?;
         Ok(Mobility::HomeAgent(HomeAgentSetup {
@@ -173,7 +175,8 @@ impl Builder<'_> {
                 )?,
                 outside: self.outside(table)?,
                 trusts_traversal: table.firewalls.iter().copied().collect(),
-                trusted: self.trusted_networks(table)?,
+                trusted,
+                tunnelled,
                 revocation: table.revocation.then_some(REVOCATION),
             },
             takes_short_form: table.header_removal,
@@ -182,31 +185,6 @@ impl Builder<'_> {
             advertised_lifetime: table.advertise.then_some(lifetime),
             own_skip: self.own_skip(loaded, (table, file))?,
         }))
-    }
-
-    /// The networks inside. The home network is one of them: a node at home asks from there.
-    fn trusted_networks(
-        &self,
-        table: &HomeAgentTable,
-    ) -> Result<Vec<TrafficSelector>, ConfigError> {
-        let Some(networks) = &table.trusted_networks else {
-            return Ok(Vec::new());
-        };
-        let key = "home_agent.trusted_networks";
-        let has = |address| networks.iter().any(|it| it.has(address));
-        let home = TrafficSelector::subnet(table.address.into(), table.prefix);
-        if !has(table.address) {
-            let text = format!(
-                "the home network {}/{} is not among them: its nodes would never be at home",
-                home.first, table.prefix
-            );
-            return Err(self.value(key, &text));
-        }
-        if networks.iter().any(|it| it.bits == 0) {
-            let text = "\"0.0.0.0/0\" would take every network to be inside: name your own alone";
-            return Err(self.value(key, text));
-        }
-        Ok(networks.iter().copied().map(selector).collect())
     }
 
     /// The mobile nodes of a home agent.

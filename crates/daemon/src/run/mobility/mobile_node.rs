@@ -493,8 +493,7 @@ impl MobileNodePart {
 
     /// A registration is to come.
     fn begin_to_wait(&mut self, now: Instant) {
-        let ignored = self.node.ignored();
-        self.wait = report::Wait::new(ignored.unauthenticated, now);
+        self.wait = report::Wait::new(self.node.ignored(), now);
     }
 
     fn announce(&mut self, common: &mut Common, now: Instant) {

@@ -705,6 +705,7 @@ fn agent_config(options: &Options) -> home_agent::Config {
         },
         trusts_traversal: [WALL_INSIDE, options.last_wall].into(),
         trusted: Vec::new(),
+        tunnelled: Vec::new(),
         revocation: None,
     }
 }

@@ -74,6 +74,7 @@ impl Pair {
             outside: Vec::new(),
             trusts_traversal: BTreeSet::new(),
             trusted: Vec::new(),
+            tunnelled: Vec::new(),
             revocation: None,
         };
         let seed = |number| Seed::new([number; 32]);

@@ -115,6 +115,7 @@ impl Trio {
             outside: vec![],
             trusts_traversal: BTreeSet::new(),
             trusted: Vec::new(),
+            tunnelled: Vec::new(),
             revocation: None,
         };
         let node = mobile_node::Config {

@@ -77,7 +77,7 @@ impl HomeAgent {
             home_address: Some(request.home_address),
             why,
         };
-        if !self.trusts(*it.from.ip()) {
+        if !self.hears(*it.from.ip()) {
             return Err(denied(Refusal::UntrustedNetwork));
         }
         let asked = Asked::sort(request, &list).map_err(denied)?;
@@ -117,13 +117,6 @@ impl HomeAgent {
             home_address: Some(home_address),
             why,
         })
-    }
-
-    /// Whether requests from there are heard.
-    fn trusts(&self, from: Ipv4Addr) -> bool {
-        let trusted = &self.config.trusted;
-        let mut all = trusted.iter();
-        trusted.is_empty() || all.any(|it| it.contains_address(from.into()))
     }
 
     /// The association of the foreign agent that a request came through. Nothing proves its source,
@@ -322,42 +315,6 @@ impl HomeAgent {
         let is_this = binding.identification == request.identification;
         let left = |end: Instant| end.since(now).as_secs() as u16;
         is_this.then(|| binding.end.map_or(INFINITE, left))
-    }
-
-    /// Whether a request comes from where it must. Its authenticator says who wrote it, not who
-    /// sent it: somebody inside may pass on what a node outside wrote, and the reply back to it.
-    /// The node would take that for a proof that it is inside.
-    fn check_source(&self, asked: &Asked<'_>, from: Ipv4Addr) -> Result<(), Code> {
-        let request = &asked.request;
-        let is_own = from == request.home_address;
-        if !is_own && self.nodes.contains_key(&from) {
-            return Err(Code::HomeProhibited);
-        }
-        // A foreign agent of ours has proven itself.
-        if !asked.foreign.is_empty() || asked.firewall.is_some() {
-            return Ok(());
-        }
-        let is_colocated = request.flags.has(RequestFlags::DECAPSULATES);
-        let care_of = request.care_of_address;
-        let is_expected = match (is_colocated, request.lifetime) {
-            // RFC 5944 §3.6.1.1: a node at home sends from there. Away, a node that ends sends
-            // from its care-of address, and so does not take itself to be at home.
-            (false, 0) => is_own || care_of != request.home_address,
-            (true, 1..) => from == care_of || !asked.is_from_inside(&self.config),
-            // A foreign agent without a key is anybody, who may be where the node is not.
-            (false, 1..) => !asked.is_from_inside(&self.config),
-            (true, 0) => true,
-        };
-        match is_expected {
-            true => Ok(()),
-            false => Err(Code::HomeProhibited),
-        }
-    }
-
-    /// Whether a request can come from there as it is: from its node, or the foreign agent.
-    fn is_place_of(&self, request: &Request, from: Ipv4Addr) -> bool {
-        let is_agent = self.config.foreign_agents.contains_key(&from);
-        is_agent || [request.care_of_address, request.home_address].contains(&from)
     }
 
     /// What an authentic and new request gets.
@@ -560,7 +517,7 @@ impl HomeAgent {
         if let Some(support) = support.as_ref().filter(|_| !is_agents) {
             support.write(&mut w);
         }
-        if !self.config.trusted.is_empty() {
+        if self.proves_inside(request, *it.from.ip()) {
             Extension::TrustedNetworks.write(&mut w);
         }
         let association = self.nodes[&home_address].associations.get(spi);

@@ -57,6 +57,7 @@ fn config() -> Config {
         outside: vec![],
         trusts_traversal: BTreeSet::new(),
         trusted: Vec::new(),
+        tunnelled: Vec::new(),
         revocation: None,
     }
 }
@@ -1098,6 +1099,7 @@ fn behind_firewalls() -> HomeAgent {
         }],
         trusts_traversal: [FIREWALL, SECOND_FIREWALL].into(),
         trusted: Vec::new(),
+        tunnelled: Vec::new(),
         ..config()
     })
 }
@@ -1570,6 +1572,107 @@ fn with_trusted_networks_requests_from_elsewhere_are_dropped_and_replies_say_so(
     assert_eq!(says_trusted(&tell(&mut agent, &at_home, 5)), Some(true));
     let mut open = started(config());
     assert_eq!(says_trusted(&tell(&mut open, &ask(6), 6)), Some(false));
+}
+
+/// Who has an account of the VPN gateway may pass on what a node outside asks, and a hostile
+/// network may have given it the address of his tunnel. He gets no word for it.
+#[test]
+fn replies_to_addresses_of_a_vpn_gateway_prove_nothing() {
+    let inside = TrafficSelector::subnet(Ipv4Addr::new(10, 0, 0, 0).into(), 8);
+    let pool = TrafficSelector::subnet(Ipv4Addr::new(10, 18, 9, 0).into(), 24);
+    let other = TrafficSelector::host(CARE_OF.into());
+    let mut agent = started(Config {
+        trusted: vec![inside],
+        tunnelled: vec![pool, other],
+        ..config()
+    });
+    let inner = Ipv4Addr::new(10, 18, 9, 7);
+    let branch = Ipv4Addr::new(10, 20, 7, 7);
+    let at = |second, lifetime, care_of, from| Ask {
+        lifetime,
+        care_of,
+        from,
+        ..ask(second)
+    };
+    // Heard, also where the networks inside do not have it.
+    for (second, lifetime, place) in [(1, 300, inner), (2, 300, CARE_OF), (3, 0, inner)] {
+        let one = at(second, lifetime, place, place);
+        let outputs = tell(&mut agent, &one, second);
+        assert_eq!(reply(&outputs, &one).0.code, Code::Accepted);
+        assert_eq!(says_trusted(&outputs), Some(false), "{place}");
+    }
+    // From his tunnel, about somewhere inside, and from inside about his tunnel.
+    for (second, lifetime, care_of, from) in [
+        (4, 0, branch, inner),
+        (5, 300, branch, inner),
+        (6, 0, inner, branch),
+        (7, 0, branch, Ipv4Addr::new(10, 20, 7, 8)),
+    ] {
+        let one = at(second, lifetime, care_of, from);
+        assert_eq!(says_trusted(&tell(&mut agent, &one, second)), None);
+    }
+    let there = at(8, 0, branch, branch);
+    assert_eq!(says_trusted(&tell(&mut agent, &there, 8)), Some(true));
+}
+
+/// The question whether a node is inside ends a binding that is not there.
+#[test]
+fn a_question_changes_no_binding() {
+    let everybody = TrafficSelector::subnet(Ipv4Addr::UNSPECIFIED.into(), 0);
+    let mut agent = started(Config {
+        trusted: vec![everybody],
+        ..config()
+    });
+    assert_eq!(says_trusted(&tell(&mut agent, &ask(1), 1)), Some(true));
+    let question = Ask {
+        lifetime: 0,
+        care_of: SECOND_CARE_OF,
+        from: SECOND_CARE_OF,
+        ..ask(2)
+    };
+    let is_change = |it: &Output| matches!(it, Output::Tunnels { .. });
+    for second in 2..5 {
+        // The same one again, too.
+        let outputs = tell(&mut agent, &question, second);
+        assert_eq!(reply(&outputs, &question).0.code, Code::Accepted);
+        assert!(!outputs.iter().any(is_change), "{outputs:?}");
+    }
+    assert_eq!(care_of_addresses(&agent), [CARE_OF]);
+}
+
+/// A foreign agent of ours outside has signed a request. Who passes it on from inside gets nothing.
+#[test]
+fn what_a_foreign_agent_outside_has_signed_is_not_passed_on() {
+    let inside = TrafficSelector::subnet(Ipv4Addr::new(10, 0, 0, 0).into(), 8);
+    let mut agent = started(Config {
+        trusted: vec![inside],
+        ..config()
+    });
+    let passed_on = Ask {
+        from: Ipv4Addr::new(10, 20, 7, 8),
+        ..ask_through_agent(1)
+    };
+    let why = silence(&mut agent, &passed_on, &passed_on.datagram(), 1);
+    assert_eq!(why, Refusal::Denied(Code::HomeProhibited));
+    assert!(care_of_addresses(&agent).is_empty());
+    let mut agent = started(Config {
+        trusted: vec![inside, TrafficSelector::host(AGENT.into())],
+        ..config()
+    });
+    let outputs = tell(&mut agent, &ask_through_agent(2), 2);
+    assert_eq!(says_trusted(&outputs), Some(true));
+    // It serves nodes with an address of their own, too. That must also be inside.
+    for (second, care_of, is_inside) in
+        [(3, CARE_OF, false), (4, Ipv4Addr::new(10, 20, 7, 9), true)]
+    {
+        let required = Ask {
+            care_of,
+            flags: ask(0).flags,
+            ..ask_through_agent(second)
+        };
+        let outputs = tell(&mut agent, &required, second);
+        assert_eq!(says_trusted(&outputs), Some(is_inside));
+    }
 }
 
 /// Whether a reply says that only networks inside are heard; None: there is no reply.

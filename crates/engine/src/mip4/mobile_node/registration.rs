@@ -21,6 +21,8 @@ const INTERVAL_MAX: Duration = Duration::from_secs(64);
 /// A request that waits for its reply.
 pub(super) struct Pending {
     pub(super) request: Request,
+    /// It asks only whether the node is inside.
+    is_question: bool,
     /// That the request names.
     firewall: Option<Ipv4Addr>,
     /// As it was sent.
@@ -48,6 +50,7 @@ impl Pending {
     pub(super) fn of(request: Request, sent: Instant) -> Self {
         Self {
             request,
+            is_question: false,
             firewall: None,
             payload: Vec::new(),
             denied: None,
@@ -100,9 +103,8 @@ impl MobileNode {
             return;
         }
         let is_expected = self.pending.as_ref().is_some_and(|pending| {
-            let is_ours = pending.request.home_address == reply.home_address;
-            let is_its = answers(pending.request.identification, reply.identification);
-            pending.awaits(reply.code) && is_its && is_ours && *from.ip() == self.target()
+            let is_its = self.is_reply_to(&pending.request, &reply);
+            pending.awaits(reply.code) && is_its && *from.ip() == self.target()
         });
         if !is_expected {
             self.ignored.unexpected += 1;
@@ -139,15 +141,35 @@ impl MobileNode {
         }
     }
 
-    fn ask(&mut self, interval: Duration, now: Instant) {
-        let Some(request) = self.request(now) else {
-            return;
+    /// Whether a reply names the request. An accepted one gets its own time. Of another one, the
+    /// fraction of a second is left: replies of years would have many of them.
+    pub(super) fn is_reply_to(&self, request: &Request, reply: &Reply) -> bool {
+        let has_time = self.config.associations.first().replay() == ReplayProtection::Timestamps;
+        let is_its = match has_time && reply.code.is_accepted() {
+            true => request.identification == reply.identification,
+            false => answers(request.identification, reply.identification),
         };
+        is_its && request.home_address == reply.home_address
+    }
+
+    fn ask(&mut self, interval: Duration, now: Instant) {
+        let is_question = self.must_ask_first();
+        let request = match is_question {
+            true => self.question(now),
+            false => self.request(now),
+        };
+        if let Some(request) = request {
+            self.ask_for(request, is_question, interval, now);
+        }
+    }
+
+    fn ask_for(&mut self, request: Request, is_question: bool, interval: Duration, now: Instant) {
         let payload = self.signed(&request, now);
         self.asked = Some(now);
         self.send(payload.clone());
         self.pending = Some(Pending {
             request,
+            is_question,
             firewall: self.firewall(),
             payload,
             denied: None,
@@ -325,7 +347,10 @@ impl MobileNode {
         // A registration without time is none, whatever the code says.
         let has_time = pending.request.lifetime == 0 || reply.lifetime > 0;
         if reply.code.is_accepted() && has_time && self.is_trusted(list) {
-            self.accept(&pending, reply, list);
+            match pending.is_question {
+                true => self.register_inside(now),
+                false => self.accept(&pending, reply, list),
+            }
             return;
         }
         if self.is_leaving && !is_corrected {
@@ -359,6 +384,14 @@ impl MobileNode {
     fn is_trusted(&self, list: &[Located]) -> bool {
         let needs_proof = self.config.monitor.is_some() && self.secured().is_none();
         !needs_proof || self.is_leaving || says_trusted(list)
+    }
+
+    /// The question is answered: this is inside. If the registration fails, the question is asked
+    /// again.
+    fn register_inside(&mut self, now: Instant) {
+        if let Some(request) = self.request(now) {
+            self.ask_for(request, false, INTERVAL_MIN, now);
+        }
     }
 
     pub(super) fn accept(&mut self, pending: &Pending, reply: &Reply, list: &[Located]) {

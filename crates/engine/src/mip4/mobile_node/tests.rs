@@ -83,6 +83,7 @@ fn agent_config(replay: ReplayProtection, firewall: Option<Ipv4Addr>) -> home_ag
         outside: vec![],
         trusts_traversal: firewall.into_iter().collect(),
         trusted: Vec::new(),
+        tunnelled: Vec::new(),
         revocation: None,
     }
 }
@@ -145,7 +146,8 @@ impl Road {
     /// Runs until `end`. Both machines' deadlines are kept.
     fn run(&mut self, end: Instant, mut loses: impl FnMut() -> bool) {
         loop {
-            for output in drain(&mut self.node) {
+            // An answer may lead to the next question at once.
+            while let Some(output) = self.node.poll() {
                 match output {
                     Output::State(state) => self.states.push(state),
                     Output::Send { from, payload, .. } if !loses() => {

@@ -491,6 +491,7 @@ fn home_config(revocation: Option<Policy>) -> home_agent::Config {
         outside: vec![],
         trusts_traversal: [].into(),
         trusted: Vec::new(),
+        tunnelled: Vec::new(),
         revocation,
     }
 }

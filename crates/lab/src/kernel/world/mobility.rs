@@ -74,6 +74,7 @@ fn agent(blueprint: &Blueprint, index: usize) -> Option<Mobile> {
         outside,
         trusts_traversal,
         trusted: Vec::new(),
+        tunnelled: Vec::new(),
         revocation: None,
     };
     let seed = blueprint.secrets(&blueprint.nodes[index].name);

@@ -1,4 +1,4 @@
-//! `[mobile.gateway]` and the connection that it names, and `trusted_networks` of a home agent.
+//! `[mobile.gateway]` and the connection that it names, and the networks that a home agent trusts.
 
 use std::path::Path;
 
@@ -132,32 +132,78 @@ fn what_a_gateway_of_a_node_lacks_is_told() {
     }
 }
 
+fn agent(lines: &str) -> Result<Loaded, String> {
+    let node = "[mobile_nodes.ms]\nhome_address = \"10.18.3.17\"\n";
+    built(&format!("{AGENT}{lines}\n{node}{KEY}"))
+}
+
 #[test]
-fn the_home_network_is_trusted_and_not_everything_is() {
-    let agent = |line: &str| {
-        let node = "[mobile_nodes.ms]\nhome_address = \"10.18.3.17\"\n";
-        built(&format!("{AGENT}{line}{node}{KEY}"))
-    };
-    let trusted = |line: &str| match agent(line).expect(line).mobility {
-        Some(Mobility::HomeAgent(setup)) => setup.config.trusted,
+fn a_home_agent_knows_the_networks_inside_and_those_of_vpn_gateways() {
+    let networks = |lines: &str| match agent(lines).expect(lines).mobility {
+        Some(Mobility::HomeAgent(setup)) => {
+            (setup.config.trusted.len(), setup.config.tunnelled.len())
+        }
         _ => panic!("a home agent"),
     };
-    assert!(trusted("").is_empty());
-    assert_eq!(
-        trusted("trusted_networks = [\"10.0.0.0/8\", \"192.168.9.0/24\"]\n").len(),
-        2
-    );
-    for (line, why) in [
+    assert_eq!(networks(""), (0, 0));
+    let inside = "trusted_networks = [\"10.0.0.0/8\"]";
+    assert_eq!(networks(&format!("{inside}\nvpn_networks = []")), (1, 0));
+    let pools = "vpn_networks = [\"10.18.9.0/24\", \"192.168.9.0/24\"]";
+    assert_eq!(networks(&format!("{inside}\n{pools}")), (1, 2));
+}
+
+#[test]
+fn networks_inside_that_prove_nothing_are_refused() {
+    let inside = "trusted_networks = [\"10.0.0.0/8\"]";
+    let alone = "vpn_networks = []\n";
+    let whole = format!("{inside}\n{alone}");
+    for (lines, why) in [
         (
-            "[\"192.168.9.0/24\"]",
+            "trusted_networks = [\"192.168.9.0/24\"]\nvpn_networks = []".to_owned(),
             "the home network 10.18.3.0/24 is not among them",
         ),
-        ("[]", "the home network 10.18.3.0/24 is not among them"),
-        ("[\"0.0.0.0/0\"]", "would take every network to be inside"),
+        (
+            format!("trusted_networks = []\n{alone}"),
+            "the home network 10.18.3.0/24 is not among them",
+        ),
+        (
+            format!("trusted_networks = [\"10.18.3.0/28\"]\n{alone}"),
+            "the home network 10.18.3.0/24 is not among them",
+        ),
+        (
+            format!("trusted_networks = [\"0.0.0.0/0\"]\n{alone}"),
+            "would take every network to be inside",
+        ),
+        (inside.to_owned(), "vpn_networks must be there, too"),
+        (alone.to_owned(), "without trusted_networks no reply says"),
+        (
+            format!("{inside}\nvpn_networks = [\"10.18.3.16/28\"]"),
+            "they have 10.18.3.17, of the home network",
+        ),
+        (
+            format!("{inside}\nvpn_networks = [\"10.18.3.0/29\"]"),
+            "they have 10.18.3.1, of the home network",
+        ),
+        (
+            format!("{whole}firewalls = [\"192.168.4.1\"]"),
+            "`firewalls` is there too: then requests come from addresses that nodes outside choose",
+        ),
+        (
+            format!(
+                "{whole}[[home_agent.outside]]\ncare_of = \"192.0.2.0/24\"\n\
+                 firewall = \"192.168.4.1\""
+            ),
+            "[[home_agent.outside]] is there too",
+        ),
+        (
+            format!(
+                "{whole}[access.ms]\naddress = \"*\"\n\
+                 skip = {{ public = \"ms.skip.pub\", remote = \"1/10.18.3.17\" }}"
+            ),
+            "[access.NAME] is there too",
+        ),
     ] {
-        let said = agent(&format!("trusted_networks = {line}\n"))
-            .err()
-            .expect(line);
+        let said = agent(&lines).err().expect(&lines);
         assert!(said.contains(why), "{said}");
     }
 }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use engine::ike::{NotReached, Unreachable};
 use engine::mip4::firewall::Side;
-use engine::mip4::mobile_node::State;
+use engine::mip4::mobile_node::{Ignored, State};
 use engine::time::{Duration, Instant};
 use tracing::warn;
 use wire::mip4::Code;
@@ -25,8 +25,8 @@ pub(super) struct Wait {
     is_long: bool,
     /// What the log has said of it.
     said: Option<String>,
-    /// Answers with a wrong authenticator that came before it.
-    unauthenticated: u64,
+    /// What had come before it.
+    before: Ignored,
     /// What ICMP says about the home agent.
     pub(super) unreached: Option<Unreachable>,
     /// A home agent that is heard on this link and is not ours.
@@ -34,11 +34,11 @@ pub(super) struct Wait {
 }
 
 impl Wait {
-    /// It begins. So many wrong answers have come before.
-    pub(super) fn new(unauthenticated: u64, now: Instant) -> Self {
+    /// It begins. This has come before.
+    pub(super) fn new(before: Ignored, now: Instant) -> Self {
         Self {
             due: Some(now + PATIENCE),
-            unauthenticated,
+            before,
             ..Self::default()
         }
     }
@@ -157,14 +157,10 @@ impl MobileNodePart {
         let outside = self.node.outside().and(self.setup.firewall.as_ref());
         let through = self.node.through();
         let peer = outside.map_or(agent, |it| it.first.outside);
-        if let Some(text) = self.gateway_trouble() {
+        if let Some(text) = self.heard().reason(agent) {
             text
-        } else if let Some(code) = self.denied {
-            refused(code)
-        } else if self.node.ignored().unauthenticated > self.wait.unauthenticated {
-            "an answer came whose authenticator is wrong: the keys of `association` differ, or \
-             somebody forges answers"
-                .to_owned()
+        } else if let Some(text) = self.gateway_trouble() {
+            text
         } else if let Some(through) = through {
             format!(
                 "nothing comes back through the foreign agent {through}: look at `caravan status` \
@@ -189,24 +185,26 @@ impl MobileNodePart {
         }
     }
 
-    /// What is in the way outside, with a VPN gateway.
+    /// What was heard since it is not registered.
+    fn heard(&self) -> Heard {
+        let (before, now) = (self.wait.before, self.node.ignored());
+        let is_in_clear = self.connection().is_some() && self.node.secured().is_none();
+        Heard {
+            denied: self.denied,
+            is_untrusted: is_in_clear && now.untrusted > before.untrusted,
+            is_unauthenticated: now.unauthenticated > before.unauthenticated,
+        }
+    }
+
+    /// What is in the way outside, with a VPN gateway, where nothing is heard.
     fn gateway_trouble(&self) -> Option<String> {
         let connection = self.connection()?;
         let agent = self.setup.config.home_agent;
-        if self.node.ignored().untrusted > 0 && self.node.secured().is_none() {
-            return Some(format!(
-                "the home agent {agent} answers in clear and does not say from which networks: \
-                 write `trusted_networks` into its [home_agent]"
-            ));
-        }
         if self.node.secured().is_some() {
-            return self.denied.is_none().then(|| {
-                format!(
-                    "nothing comes back from the home agent {agent} through {connection}: do its \
-                     `trusted_networks`, its routes and the gateway's have the tunnel's inner \
-                     address?"
-                )
-            });
+            return Some(format!(
+                "nothing comes back from the home agent {agent} through {connection}: do its \
+                 `vpn_networks`, its routes and the gateway's have the tunnel's inner address?"
+            ));
         }
         self.node.colocated()?;
         Some(format!(
@@ -242,6 +240,36 @@ impl MobileNodePart {
             "the home agent {agent} does not answer on {interface}{seen}: is `home_agent` right? \
              If so, look at `caravan status` there"
         )
+    }
+}
+
+/// Answers that have registered nothing.
+struct Heard {
+    denied: Option<Code>,
+    /// The home agent does not say that the node is inside.
+    is_untrusted: bool,
+    is_unauthenticated: bool,
+}
+
+impl Heard {
+    /// The strongest first: what the home agent has proven to say, before what anybody may have
+    /// sent.
+    fn reason(&self, agent: Ipv4Addr) -> Option<String> {
+        if let Some(code) = self.denied {
+            return Some(refused(code));
+        }
+        if self.is_untrusted {
+            return Some(format!(
+                "the home agent {agent} answers in clear and does not say that this is inside: \
+                 this address is one of its `vpn_networks`, or its [home_agent] needs \
+                 `trusted_networks`"
+            ));
+        }
+        self.is_unauthenticated.then(|| {
+            "an answer came whose authenticator is wrong: the keys of `association` differ, or \
+             somebody forges answers"
+                .to_owned()
+        })
     }
 }
 
@@ -290,6 +318,25 @@ pub(super) fn refused(code: Code) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A stranger's answer hides no word of the home agent.
+    #[test]
+    fn the_strongest_reason_is_told_first() {
+        let agent = Ipv4Addr::new(10, 18, 3, 1);
+        let mut heard = Heard {
+            denied: Some(Code::HomeMobileAuthentication),
+            is_untrusted: true,
+            is_unauthenticated: true,
+        };
+        let said = |heard: &Heard| heard.reason(agent).expect("a reason");
+        assert!(said(&heard).starts_with("the home agent refuses the registration: denied-131"));
+        heard.denied = None;
+        assert!(said(&heard).starts_with("the home agent 10.18.3.1 answers in clear"));
+        heard.is_untrusted = false;
+        assert!(said(&heard).starts_with("an answer came whose authenticator is wrong"));
+        heard.is_unauthenticated = false;
+        assert_eq!(heard.reason(agent), None);
+    }
 
     #[test]
     fn a_refusal_says_who_refuses_and_what_that_means() {
