@@ -68,7 +68,6 @@ def test_a_pool_of_ours_names_its_domains(
         file.write_text(f"{file.read_text()}domains = {json.dumps(DOMAINS)}\n")
         with (
             Caravan(network.sg, gateway, file=file).wait_ready(),
-            Caravan(network.ms, station) as ours,
+            Caravan(network.ms, station).wait_ready() as ours,
         ):
-            ours.wait_until(True)
             assert taken(ours) == list(DOMAINS)
