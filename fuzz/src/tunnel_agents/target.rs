@@ -143,12 +143,13 @@ impl Stage {
         let request = request(script, self.now).to_vec();
         let by = one_time(number ^ (script.octet() >> 7));
         let label = handle(number).0;
+        let ppk = [number; 32];
         let referral = Referral {
             handle: label,
             key: one_time(number).public().0,
             time: TODAY as u64 + self.now.0 / 1_000_000_000,
             signature: sign(&request, label, &by).0,
-            ppk: (number < 3).then_some(Ppk([number; 32])),
+            ppk: (number < 3).then_some(Ppk(&ppk)),
             request,
         };
         self.host_says(Kind::Referral, &referral.to_vec(), script);

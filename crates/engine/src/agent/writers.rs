@@ -35,7 +35,7 @@ use super::objectives::{Options, SecurityOption};
 pub use caravan::{Places, toml};
 pub use libreswan::leftovers;
 pub use quote::powershell_string;
-pub use strongswan::{Charon, Vici, ppk_name, vici};
+pub use strongswan::{Charon, Vici, Wiped, ppk_name, vici};
 pub use texts::{Order, TextFile, Texts};
 
 /// An implementation of IPsec that texts are written for.
@@ -240,10 +240,7 @@ pub fn write_in(kind: Kind, description: &Description, folder: &str) -> Result<T
         let version = description.ike;
         return Err(WriteFault::Version { kind, version });
     }
-    if description.ppk.is_some() && !kind.ike().has_ppk() {
-        let what = "a tunnel without a post-quantum pre-shared key";
-        return Err(WriteFault::Needs { kind, what });
-    }
+    check_ppk(kind, description)?;
     quote::path(kind, folder)?;
     match kind {
         Kind::Caravan => Ok(caravan::write(description, folder)),
@@ -257,4 +254,15 @@ pub fn write_in(kind: Kind, description: &Description, folder: &str) -> Result<T
         Kind::FreeSwan => freeswan::write(description, folder),
         Kind::Racoon => racoon::write(description, folder),
     }
+}
+
+/// A post-quantum pre-shared key is IKEv2's, and unprotected traffic has no IKE.
+fn check_ppk(kind: Kind, description: &Description) -> Result<(), WriteFault> {
+    let what = match (&description.ppk, description.option) {
+        (None, _) => return Ok(()),
+        (Some(_), SecurityOption::Native) => "protection for a post-quantum pre-shared key",
+        (Some(_), _) if kind.ike().has_ppk() => return Ok(()),
+        (Some(_), _) => "a tunnel without a post-quantum pre-shared key",
+    };
+    Err(WriteFault::Needs { kind, what })
 }

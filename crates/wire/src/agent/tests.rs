@@ -113,7 +113,7 @@ fn bodies_read_back_whole_and_only_whole() {
         time: 3,
         request: vec![4; 10],
         signature: [5; 64],
-        ppk: Some(Ppk([6; 32])),
+        ppk: Some(Ppk(&[6; 32])),
     };
     check(&referral.to_vec(), Referral::parse, &referral);
     assert!(!format!("{referral:?}").contains("6, 6"));

@@ -91,6 +91,17 @@ fn what_cannot_work_is_refused_at_its_place() {
             "proposals",
             "legacy = true",
         ),
+        // The suite is IKEv2's alone.
+        (
+            target("version = 1\nproposals = [\"ike-aes256gcm16-prfsha384-curve25519\"]"),
+            "proposals",
+            "none is of IKEv1: add one of it, such as \"ike-aes128-sha256-modp2048\"",
+        ),
+        (
+            target("version = 0\nproposals = [\"ike-aes256gcm16-prfsha384-curve25519\"]"),
+            "proposals",
+            "none is of IKEv1",
+        ),
         (
             target("back_end = { writer = \"setkey\" }"),
             "back_end.writer",
