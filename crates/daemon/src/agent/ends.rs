@@ -320,12 +320,16 @@ mod tests {
         let work = tokio::spawn(async move { worker.work(queue).await });
         let first = reported.recv().await;
         assert!(matches!(first, Some(Report::Lost(..))));
-        orders.try_send(Order::Destroy(7, TunnelId([9; 16]))).unwrap();
+        orders
+            .try_send(Order::Destroy(7, TunnelId([9; 16])))
+            .unwrap();
         let mut said = Vec::new();
         for _ in 0..ENDS {
             said.push(reported.recv().await.unwrap());
         }
-        let done = said.iter().position(|it| matches!(it, Report::Done(7, true)));
+        let done = said
+            .iter()
+            .position(|it| matches!(it, Report::Done(7, true)));
         assert!(done.is_some_and(|at| at + 1 < said.len()), "{done:?}");
         drop(orders);
         work.await.unwrap();

@@ -339,7 +339,10 @@ mod tests {
         let target = said(IkeVersion::V1, SecurityOption::Esp, both);
         assert!(target.contains("Target has chosen IKEv1"), "{target}");
         let ours = said(IkeVersion::V1, SecurityOption::Ah, old);
-        assert!(ours.contains("this machine's back-end has IKEv1 alone"), "{ours}");
+        assert!(
+            ours.contains("this machine's back-end has IKEv1 alone"),
+            "{ours}"
+        );
         assert_eq!(said(IkeVersion::V2, SecurityOption::Esp, both), "");
         assert_eq!(said(IkeVersion::V1, SecurityOption::Native, both), "");
     }

@@ -43,7 +43,10 @@ fn both_ends_have_the_ppk_of_the_key_and_host_has_forgotten_it() {
     assert!(seat.was_up && end.ike == IkeVersion::V2);
     let expected = key_ppk(1).of_tunnel(end.tunnel);
     assert_eq!(seat.ppk, Some(*expected.octets()));
-    assert_eq!(end.ppk.as_ref().map(|ppk| *ppk.octets()), Some(*expected.octets()));
+    assert_eq!(
+        end.ppk.as_ref().map(|ppk| *ppk.octets()),
+        Some(*expected.octets())
+    );
     assert!(record(&world).ppk.is_none());
     let up = world.log.iter().filter(|it| it.step == Step::Up);
     assert!(up.clone().count() == 2 && up.clone().all(|it| it.has_ppk));
@@ -100,7 +103,10 @@ fn a_tunnel_has_no_ppk_where_an_end_has_none() {
         assert!(world.seats[0].ppk.is_none() && record(&world).ppk.is_none());
         let up = world.log.iter().filter(|it| it.step == Step::Up);
         assert!(up.clone().count() == 2 && up.clone().all(|it| it.ike == Some(version)));
-        assert!(up.clone().all(|it| !it.has_ppk && it.ppk_exchange.is_none()));
+        assert!(
+            up.clone()
+                .all(|it| !it.has_ppk && it.ppk_exchange.is_none())
+        );
     }
 }
 
@@ -137,13 +143,19 @@ fn the_log_of_unprotected_traffic_names_no_version_of_ike_and_no_ppk() {
 fn the_log_says_in_which_exchange_the_ppk_was_taken() {
     for (exchange, field) in [
         (Some(PpkExchange::IkeAuth), " ppk=yes ppk-in=ike-auth "),
-        (Some(PpkExchange::IkeIntermediate), " ppk=yes ppk-in=ike-intermediate "),
+        (
+            Some(PpkExchange::IkeIntermediate),
+            " ppk=yes ppk-in=ike-intermediate ",
+        ),
         (None, " ppk=yes until="),
     ] {
         let world = asked(|world| world.ppk_exchange = exchange, |_| {});
         let up = world.log.iter().filter(|it| it.step == Step::Up);
         let lines: Vec<String> = up.map(Event::to_string).collect();
-        assert!(lines.len() == 2 && lines.iter().all(|it| it.contains(field)), "{lines:?}");
+        assert!(
+            lines.len() == 2 && lines.iter().all(|it| it.contains(field)),
+            "{lines:?}"
+        );
         let before = world.log.iter().filter(|it| it.step == Step::Built);
         assert!(before.clone().count() == 1 && before.clone().all(|it| it.ppk_exchange.is_none()));
     }

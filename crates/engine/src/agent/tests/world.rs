@@ -19,8 +19,8 @@ use crate::agent::objectives::{Objective, Objectives, Options, SecurityOption};
 use crate::agent::ppk::KeyPpk;
 use crate::agent::sheet::{self, Key, Secret};
 use crate::agent::target::{
-    self, Access, Answer, Ask, Build, Came, Credential, Former, HostEntry, Progress, Seen, Spending,
-    Standing, Target,
+    self, Access, Answer, Ask, Build, Came, Credential, Former, HostEntry, Progress, Seen,
+    Spending, Standing, Target,
 };
 use crate::agent::{Clock, Digest, Handle, TunnelId};
 use crate::ikev2::ppk::PpkExchange;

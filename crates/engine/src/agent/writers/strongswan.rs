@@ -370,7 +370,9 @@ mod tests {
     use super::*;
 
     fn section() -> Section {
-        let secret = Section::new().with("id", "cta-07").with("secret", "k\"e\\y\n");
+        let secret = Section::new()
+            .with("id", "cta-07")
+            .with("secret", "k\"e\\y\n");
         let all = Section::new().with_section("ppk-cta", secret);
         let lists = Section::new().with_list("vips", ["0.0.0.0", "::"]);
         let lists = lists.with_list("none", [""; 0]);
@@ -387,7 +389,9 @@ mod tests {
                         none = \"\"\n}\n";
         assert_eq!(*text, expected);
         assert_eq!(text.capacity(), room(&section(), 0));
-        let hostile = Section::new().with("", vec![1; 99]).with_list("", [[0xff; 50]; 9]);
+        let hostile = Section::new()
+            .with("", vec![1; 99])
+            .with_list("", [[0xff; 50]; 9]);
         assert_eq!(printed(&hostile).capacity(), room(&hostile, 0));
     }
 

@@ -177,10 +177,16 @@ fn unprotected_traffic_has_no_suite_of_ike_and_takes_no_ppk() {
             }
             let texts = write(kind, &it).unwrap();
             let files: String = texts.files.iter().map(|file| &file.text[..]).collect();
-            assert!(!files.contains("\tike=") && !files.contains("ppk"), "{files}");
+            assert!(
+                !files.contains("\tike=") && !files.contains("ppk"),
+                "{files}"
+            );
             it.ppk = Some(Ppk::of_tunnel(it.tunnel, TunnelPpk::of_octets(&[0xcd; 32])));
             let refused = write(kind, &it).err();
-            assert!(matches!(refused, Some(WriteFault::Needs { .. })), "{kind:?}");
+            assert!(
+                matches!(refused, Some(WriteFault::Needs { .. })),
+                "{kind:?}"
+            );
         }
     }
 }

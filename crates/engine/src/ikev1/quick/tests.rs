@@ -894,7 +894,8 @@ fn an_answer_that_was_not_offered_is_refused() {
         (
             "selectors differ: the peer answered 10.9.0.2",
             Box::new(|chain: &mut Vec<Payload>| {
-                chain[2] = Payload::Identification(selector("10.9.0.2").to_identification().unwrap());
+                chain[2] =
+                    Payload::Identification(selector("10.9.0.2").to_identification().unwrap());
             }),
         ),
         (
