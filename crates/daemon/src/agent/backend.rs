@@ -209,7 +209,8 @@ impl Backend {
             Self::StrongSwan(it) => it.seen(tunnel).await,
             Self::Client(it) => it.seen(tunnel),
             Self::Rootless(it) => it.seen(tunnel),
-            Self::Libreswan(_) | Self::Files(_) => Seen::default(),
+            Self::Libreswan(it) => it.seen(tunnel),
+            Self::Files(_) => Seen::default(),
         }
     }
 

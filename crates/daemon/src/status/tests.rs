@@ -195,7 +195,6 @@ fn session(child: u32, spi_in: u32, spi_out: u32) -> node::SessionStatus {
         has_signed_sha1: false,
         nat: (false, false),
         ppk: None,
-        ppk_exchange: None,
         has_mobike: false,
         moves: 0,
         peer_addresses: Vec::new(),
