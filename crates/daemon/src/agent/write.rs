@@ -195,6 +195,10 @@ fn ppk(args: &WriteArgs) -> anyhow::Result<Option<Ppk>> {
     let (Some(path), Some(id)) = (&args.ppk, &args.ppk_id) else {
         return Ok(None);
     };
+    ensure!(
+        args.option != SecurityOption::Native,
+        "--ppk: unprotected traffic has no IKE that could use it"
+    );
     Ok(Some(Ppk {
         id: id.clone(),
         key: TunnelPpk::of_octets(&*digits_of(path)?),

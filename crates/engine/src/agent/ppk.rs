@@ -1,5 +1,5 @@
-//! The post-quantum pre-shared key of a tunnel, which its one-time key brings. In which exchange IKE
-//! takes it is IKE's business ([`crate::ikev2::ppk`]).
+//! The post-quantum pre-shared key of a tunnel, which its one-time key brings. In which exchange
+//! IKE takes it is IKE's business ([`crate::ikev2::ppk`]).
 //!
 //! A one-time key of a sheet is 32 random octets. They are the seed of an Ed25519 key, and by
 //! HKDF with a label of its own the seed of a PPK: who breaks the signature key by a quantum

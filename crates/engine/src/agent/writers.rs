@@ -28,6 +28,8 @@ mod xfrm;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 use super::description::Description;
 use super::ike::{IkeAbilities, IkeVersion};
 use super::objectives::{Options, SecurityOption};
@@ -240,7 +242,11 @@ pub fn write_in(kind: Kind, description: &Description, folder: &str) -> Result<T
         let version = description.ike;
         return Err(WriteFault::Version { kind, version });
     }
-    check_ppk(kind, description)?;
+    let description = &*meant(description);
+    if description.ppk.is_some() && !kind.ike().has_ppk() {
+        let what = "a tunnel without a post-quantum pre-shared key";
+        return Err(WriteFault::Needs { kind, what });
+    }
     quote::path(kind, folder)?;
     match kind {
         Kind::Caravan => Ok(caravan::write(description, folder)),
@@ -256,13 +262,13 @@ pub fn write_in(kind: Kind, description: &Description, folder: &str) -> Result<T
     }
 }
 
-/// A post-quantum pre-shared key is IKEv2's, and unprotected traffic has no IKE.
-fn check_ppk(kind: Kind, description: &Description) -> Result<(), WriteFault> {
-    let what = match (&description.ppk, description.option) {
-        (None, _) => return Ok(()),
-        (Some(_), SecurityOption::Native) => "protection for a post-quantum pre-shared key",
-        (Some(_), _) if kind.ike().has_ppk() => return Ok(()),
-        (Some(_), _) => "a tunnel without a post-quantum pre-shared key",
-    };
-    Err(WriteFault::Needs { kind, what })
+/// Unprotected traffic has no IKE, and so no post-quantum pre-shared key: none is written.
+fn meant(description: &Description) -> Cow<'_, Description> {
+    match (description.option, &description.ppk) {
+        (SecurityOption::Native, Some(_)) => Cow::Owned(Description {
+            ppk: None,
+            ..description.clone()
+        }),
+        _ => Cow::Borrowed(description),
+    }
 }

@@ -6,7 +6,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::quote::toml_signs as quote;
 use super::texts::Texts;
-use super::{Kind, WriteFault, check_ppk, words};
+use super::{Kind, WriteFault, meant, words};
 use crate::agent::description::{Credential, Description, Inner, Side};
 use crate::agent::ike::IkeVersion;
 use crate::agent::objectives::SecurityOption;
@@ -131,7 +131,7 @@ pub fn vici(it: &Description, charon: Charon) -> Result<Vici, WriteFault> {
             why,
         });
     }
-    check_ppk(Kind::StrongSwan, it)?;
+    let it = &*meant(it);
     let name = it.name();
     let (shared, key) = match &it.credential {
         Credential::PresharedKey(key) => {
@@ -316,8 +316,8 @@ fn esp(suite: &EspSuite) -> String {
     words.strip_prefix("ah-").unwrap_or(&words).to_owned()
 }
 
-/// One setting a line, as swanctl.conf wants it. The text has its room from the start and is made in
-/// place: a text that grows or is put together leaves parts of a key behind.
+/// One setting a line, as swanctl.conf wants it. The text has its room from the start and is made
+/// in place: a text that grows or is put together leaves parts of a key behind.
 fn printed(section: &Section) -> Zeroizing<String> {
     let mut text = Zeroizing::new(String::with_capacity(room(section, 0)));
     print(section, 0, &mut text);
