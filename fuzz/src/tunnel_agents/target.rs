@@ -7,7 +7,7 @@ use crypto::rand::Stream;
 use engine::agent::ike::IkeAbilities;
 use engine::agent::objectives::Options;
 use engine::agent::target::{
-    Access, Answer, Ask, Came, Config, HostEntry, Output, Standing, Target,
+    Access, Answer, Ask, Came, Config, HostEntry, Output, Seen, Standing, Target,
 };
 use engine::agent::{Digest, TunnelId};
 use engine::time::{Duration, Instant};
@@ -100,7 +100,10 @@ impl Stage {
                 let id = self.built.iter().nth(at % self.built.len().max(1)).copied();
                 match (id, script.octet() % 3) {
                     (None, _) => {}
-                    (Some(id), 0) => self.target.arrived(id, Came::Seen(None), self.now),
+                    (Some(id), 0) => {
+                        let came = Came::Seen(Seen::default());
+                        self.target.arrived(id, came, self.now);
+                    }
                     (Some(id), 1) => self.target.closed(id, self.now),
                     (Some(id), _) => self.target.close(id, self.now),
                 }
