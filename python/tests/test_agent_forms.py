@@ -104,6 +104,7 @@ def go_by_a_shared_pair(bed: Bed, version: int = 2) -> None:
     with bed.client(1) as client:
         up = client.wait_for("up")
         assert (up.fields["ike"], up.fields["ppk"]) == (str(version), "no")
+        assert ("Target has chosen IKEv1" in client.process.stderr()) == (version == 1)
         bed.wait_for_target("up", up.fields["key"])
         assert bed.fetch() == bed.digest
     assert client.steps() == [*CLIENT, "ended"]

@@ -190,7 +190,8 @@ def test_a_preshared_key_besides(
     gateway, station = ends(keys, has_certificates=has_certificates)
     both = (replace(gateway, ppk=key), replace(station, ppk=key))
     with connected(*both, output, *more, is_initiator=is_initiator) as pair:
-        assert pair.session()["ppk"] == "fleet"
+        session = pair.session()
+        assert (session["ppk"], session["ppk_exchange"]) == ("fleet", "IKE_AUTH")
         role = "responder" if is_initiator else "initiator"
         assert f"PPK AUTH calculated as {role}" in pair.pluto.log()
         # The keys of the next IKE SA come from it.

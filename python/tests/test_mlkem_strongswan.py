@@ -189,6 +189,7 @@ def test_a_preshared_key_besides_mlkem(
         assert pair.fetch() == expected
         (session,) = pair.ours.status()["connections"][0]["sessions"]
         assert (session["suite"], session["ppk"]) == (HYBRID, "fleet")
+        assert session["ppk_exchange"] == "IKE_AUTH"
         pair.charon.wait_for_log("using PPK for PPK_ID 'fleet'")
         pair.charon.rekey_ike()
         assert is_lossless(pair)

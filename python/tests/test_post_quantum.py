@@ -120,6 +120,7 @@ def test_two_caravans_use_a_preshared_key_besides(
         for end in (sg, ms):
             (session,) = end.status()["connections"][0]["sessions"]
             assert (session["suite"], session["ppk"]) == (HYBRID, "fleet")
+            assert session["ppk_exchange"] == "IKE_INTERMEDIATE"
             assert KEY not in end.process.stderr()
         # The key is named before the identities (RFC 9867).
         named = [
@@ -186,7 +187,7 @@ def test_charon_uses_a_preshared_key_besides(
     with connected(*both, output, is_initiator=is_initiator) as pair:
         assert pair.fetch() == expected
         (session,) = pair.ours.status()["connections"][0]["sessions"]
-        assert session["ppk"] == "fleet"
+        assert (session["ppk"], session["ppk_exchange"]) == ("fleet", "IKE_AUTH")
         pair.charon.wait_for_log("using PPK for PPK_ID 'fleet'")
         # The keys of the next IKE SA and child come from it.
         pair.charon.rekey_ike()

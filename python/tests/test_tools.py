@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -79,3 +81,112 @@ def test_ruff_is_handed_every_python_text() -> None:
     folders = {name.partition("/")[0] for name in listed.stdout.split()} | {"python", "notebooks"}
     for call in calls:
         assert folders <= set(call), call
+
+
+class Peers:
+    """A copy of `tools/peers` with a mirror of its own, which has one package of one peer."""
+
+    def __init__(self, folder: Path) -> None:
+        self.top = folder / "top"
+        self.folder = self.top / ".build/peers/one"
+        self.fetched = folder / "fetched"
+        self.pool = folder / "pool"
+        self.bin = folder / "bin"
+        for made in (self.top / "tools", self.pool, self.bin):
+            made.mkdir(parents=True)
+        for name in ("peers", "env", "pluto-kernel.c"):
+            shutil.copy(TOP / "tools" / name, self.top / "tools")
+        write_program(self.bin / "uname", "echo x86_64")
+        write_program(self.bin / "apt-get", "echo http://mirror.example/")
+        # The file's address and its name are behind the options.
+        fetch = f'shift 7; cp "{self.pool}/${{1##*/}}" "$2" && echo "$1" >>{self.fetched}'
+        write_program(self.bin / "apt-helper", fetch)
+
+    def offer(self, word: str) -> None:
+        """The mirror has a package whose program says so, and the list names it."""
+        root = self.pool / "root"
+        shutil.rmtree(root, ignore_errors=True)
+        (root / "DEBIAN").mkdir(parents=True)
+        control = f"Package: one\nVersion: 1-{word}\nArchitecture: all\nMaintainer: x\n"
+        (root / "DEBIAN/control").write_text(control + "Description: x\n")
+        (root / "usr/bin").mkdir(parents=True)
+        (root / "usr/bin/word").write_text(word)
+        shutil.copy("/bin/true", root / "usr/bin/program")
+        package = self.pool / f"one_{word}.deb"
+        subprocess.run(["dpkg-deb", "-b", str(root), str(package)], check=True, capture_output=True)
+        self.name(f"one_{word}.deb", hashlib.sha256(package.read_bytes()).hexdigest())
+
+    def name(self, package: str, digest: str) -> None:
+        """The list names this package alone."""
+        (self.top / "tools/peers.list").write_text(f"# a comment\none pool/{package} {digest}\n")
+
+    def run(self) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", str(self.top / "tools/peers")],
+            env={**os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def fetches(self) -> int:
+        """How many packages were asked for."""
+        return len(self.fetched.read_text().splitlines()) if self.fetched.exists() else 0
+
+    def word(self) -> str:
+        return (self.folder / "usr/bin/word").read_text()
+
+    def left(self) -> list[str]:
+        """What is beside the peer's folder."""
+        return sorted(path.name for path in self.folder.parent.iterdir() if path != self.folder)
+
+
+def test_a_peer_is_fetched_again_only_when_its_packages_change(tmp_path: Path) -> None:
+    peers = Peers(tmp_path)
+    peers.offer("first")
+    assert peers.run().returncode == 0
+    assert (peers.word(), peers.fetches(), peers.left()) == ("first", 1, [])
+    wrapper = (peers.folder / "usr/bin/program").read_text()
+    assert f"{peers.folder}/usr/bin/program.elf" in wrapper
+    assert ".new." not in wrapper
+    for text in ("tools/peers", "tools/pluto-kernel.c", "tools/peers.list"):
+        with (peers.top / text).open("a") as file:
+            file.write("# a comment\n" if text != "tools/pluto-kernel.c" else "/* a comment */\n")
+    assert peers.run().returncode == 0
+    assert peers.fetches() == 1
+    peers.offer("second")
+    assert peers.run().returncode == 0
+    assert (peers.word(), peers.fetches(), peers.left()) == ("second", 2, [])
+
+
+def test_a_package_with_another_hash_is_not_unpacked_and_the_former_stays(tmp_path: Path) -> None:
+    peers = Peers(tmp_path)
+    peers.offer("first")
+    peers.name("one_first.deb", "0" * 64)
+    done = peers.run()
+    told = "one_first.deb is not the file that tools/peers.list names"
+    assert done.returncode == 0
+    assert f"not run: the tests with one: {told}" in done.stdout
+    assert (peers.left(), peers.folder.exists()) == (["one.missing"], False)
+    peers.offer("first")
+    assert peers.run().returncode == 0
+    assert (peers.word(), peers.left()) == ("first", [])
+    peers.name("one_gone.deb", "0" * 64)
+    done = peers.run()
+    assert "one stays as it was: the mirror does not give one_gone.deb" in done.stdout
+    assert (peers.word(), peers.left()) == ("first", [])
+
+
+def test_a_peer_is_not_unpacked_through_a_link(tmp_path: Path) -> None:
+    peers = Peers(tmp_path)
+    peers.offer("first")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    peers.folder.parent.mkdir(parents=True)
+    peers.folder.symlink_to(elsewhere)
+    done = peers.run()
+    assert done.returncode == 1
+    assert "peers: .build/peers/one is a link: remove it" in done.stderr
+    assert not list(elsewhere.iterdir())
+    assert peers.fetches() == 0

@@ -151,6 +151,12 @@ pub fn read_secret(path: &Path, most: u64) -> io::Result<Zeroizing<String>> {
     options.read(true).custom_flags(O_NONBLOCK | O_CLOEXEC);
     let file = options.open(path)?;
     check_secret(&file, path)?;
+    secret_of(&file, most)
+}
+
+/// Reads an open file of at most this many octets that may have a secret. Whoever finds one there
+/// calls [`check_secret`] with the same file: its path may name another one by then.
+pub fn secret_of(file: &File, most: u64) -> io::Result<Zeroizing<String>> {
     // Its room does not grow, so no copy stays behind.
     let len = file.metadata()?.len().min(most);
     let mut text = Zeroizing::new(String::with_capacity(len as usize + 64));

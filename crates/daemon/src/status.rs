@@ -10,6 +10,7 @@ pub mod text;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
+use engine::ikev2::ppk::PpkExchange;
 use serde::{Deserialize, Serialize};
 
 pub use mobility::{BindingStatus, EntryStatus, MobilityStatus, RefusalStatus, VisitorStatus};
@@ -194,9 +195,13 @@ pub struct SessionStatus {
     pub sha1_signature: bool,
     /// "none", "local", "remote" or "both": which side is behind a NAT.
     pub nat: String,
-    /// The name of the post-quantum pre-shared key in its keys (RFC 8784).
+    /// The name of the post-quantum pre-shared key in its keys.
     #[serde(default)]
     pub ppk: Option<String>,
+    /// How that key came into them: "IKE_AUTH" (RFC 8784), by which the first IKE SA is without it,
+    /// or "IKE_INTERMEDIATE" (RFC 9867), by which that one has it too.
+    #[serde(default)]
+    pub ppk_exchange: Option<String>,
     /// Whether addresses may change under it (MOBIKE, RFC 4555).
     #[serde(default)]
     pub mobike: bool,
@@ -212,6 +217,13 @@ pub struct SessionStatus {
     pub inner: Vec<IpAddr>,
     /// Its children.
     pub children: Vec<ChildStatus>,
+}
+
+impl SessionStatus {
+    /// How its post-quantum pre-shared key came into its keys.
+    pub fn ppk_exchange(&self) -> Option<PpkExchange> {
+        PpkExchange::of_name(self.ppk_exchange.as_ref()?)
+    }
 }
 
 /// A pair of IPsec SAs.

@@ -13,7 +13,7 @@ pub mod decoy;
 mod exchange;
 mod foreign;
 pub mod fragments;
-mod identification;
+pub mod identification;
 pub mod in_clear;
 pub mod informational;
 pub mod keys;

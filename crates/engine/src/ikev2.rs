@@ -28,7 +28,7 @@ pub mod message;
 mod mobike;
 mod offers;
 mod parts;
-mod ppk;
+pub mod ppk;
 mod proposal;
 mod rekey;
 mod seal;

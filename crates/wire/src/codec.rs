@@ -132,6 +132,14 @@ impl Writer {
         Self::default()
     }
 
+    /// An empty buffer with room for so many octets, which does not grow up to there: a buffer that
+    /// grows leaves a copy behind.
+    pub fn with_room(octets: usize) -> Self {
+        Self {
+            bytes: Vec::with_capacity(octets),
+        }
+    }
+
     /// One octet.
     pub fn u8(&mut self, value: u8) {
         self.bytes.push(value);

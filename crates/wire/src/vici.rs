@@ -74,9 +74,9 @@ impl Packet {
         Ok(packet)
     }
 
-    /// Its octets, without its length. An error if anything is above its limit.
+    /// Its octets, without its length, in a buffer that has not grown: a key in it has one copy. An
+    /// error if anything is above its limit.
     pub fn to_vec(&self) -> Result<Vec<u8>, Malformed> {
-        let mut w = Writer::new();
         let (kind, text, section) = match self {
             Self::Request(name, section) => (0, Some(name), Some(section)),
             Self::Response(section) => (1, None, Some(section)),
@@ -87,6 +87,8 @@ impl Packet {
             Self::UnknownEvent => (6, None, None),
             Self::Event(name, section) => (7, Some(name), Some(section)),
         };
+        let room = text.map_or(0, |it| 1 + it.len()) + section.map_or(0, Section::written_len);
+        let mut w = Writer::with_room(1 + room);
         w.u8(kind);
         if let Some(text) = text {
             write_name(&mut w, text)?;
@@ -204,6 +206,19 @@ impl Section {
         }
     }
 
+    /// Octets that it has when it is written.
+    fn written_len(&self) -> usize {
+        let elements = self.0.iter().map(|(key, value)| {
+            let inner = match value {
+                Value::Section(section) => section.written_len() + 1,
+                Value::Octets(octets) => 2 + octets.len(),
+                Value::List(items) => items.iter().map(|it| 3 + it.len()).sum::<usize>() + 1,
+            };
+            2 + key.len() + inner
+        });
+        elements.sum()
+    }
+
     fn write(&self, w: &mut Writer) -> Result<(), Malformed> {
         for (key, value) in &self.0 {
             match value {
@@ -313,7 +328,8 @@ mod tests {
         ]
         .concat();
         let packet = Packet::Response(message());
-        assert!(packet.to_vec() == Ok(octets));
+        let written = packet.to_vec().expect("within its limits");
+        assert!(written == octets && written.capacity() == octets.len());
     }
 
     #[test]

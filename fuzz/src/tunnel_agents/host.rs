@@ -24,7 +24,8 @@ pub struct Stage {
     asked: Vec<(u64, Ask)>,
     heard: Vec<Vec<u8>>,
     inquiry: Option<Inquiry>,
-    referrals: Vec<Referral>,
+    /// Requests that were referred, in their order.
+    referrals: Vec<Digest>,
     /// Requests that were referred, by key.
     referred: BTreeMap<[u8; 16], BTreeSet<Digest>>,
     granted: usize,
@@ -167,12 +168,11 @@ impl Stage {
 
     fn authorization(&mut self, script: &mut Script<'_>) {
         let at = usize::from(script.octet());
-        let Some(referral) = self.referrals.get(at % self.referrals.len().max(1)) else {
+        let Some(request) = self.referrals.get(at % self.referrals.len().max(1)) else {
             return;
         };
-        let signature = Signature(referral.signature);
         let body = Authorization {
-            request: request_digest(&referral.request, &signature).0,
+            request: request.0,
             verdict: Verdict::from(script.octet()),
             option: 4,
             until: TODAY as u64 + 600,
@@ -241,7 +241,7 @@ impl Stage {
             assert_eq!(of_key.len(), 1, "a key was taken twice");
             let state = &self.keys[&Handle(referral.handle)].state;
             assert_ne!(*state, State::Valid, "a user was referred by a valid key");
-            self.referrals.push(referral);
+            self.referrals.push(digest);
         }
         if let Some((_, body)) = read(payload, Kind::Response, &fresh()) {
             let response = Response::parse(&body).expect("what we write reads");

@@ -7,7 +7,7 @@ use crypto::rand::Stream;
 use engine::agent::ike::IkeAbilities;
 use engine::agent::objectives::Options;
 use engine::agent::target::{
-    Access, Answer, Ask, Came, Config, HostEntry, Output, Standing, Target,
+    Access, Answer, Ask, Came, Config, HostEntry, Output, Seen, Standing, Target,
 };
 use engine::agent::{Digest, TunnelId};
 use engine::time::{Duration, Instant};
@@ -100,7 +100,10 @@ impl Stage {
                 let id = self.built.iter().nth(at % self.built.len().max(1)).copied();
                 match (id, script.octet() % 3) {
                     (None, _) => {}
-                    (Some(id), 0) => self.target.arrived(id, Came::Seen(None), self.now),
+                    (Some(id), 0) => {
+                        let came = Came::Seen(Seen::default());
+                        self.target.arrived(id, came, self.now);
+                    }
                     (Some(id), 1) => self.target.closed(id, self.now),
                     (Some(id), _) => self.target.close(id, self.now),
                 }
@@ -143,12 +146,13 @@ impl Stage {
         let request = request(script, self.now).to_vec();
         let by = one_time(number ^ (script.octet() >> 7));
         let label = handle(number).0;
+        let ppk = [number; 32];
         let referral = Referral {
             handle: label,
             key: one_time(number).public().0,
             time: TODAY as u64 + self.now.0 / 1_000_000_000,
             signature: sign(&request, label, &by).0,
-            ppk: (number < 3).then_some(Ppk([number; 32])),
+            ppk: (number < 3).then_some(Ppk(&ppk)),
             request,
         };
         self.host_says(Kind::Referral, &referral.to_vec(), script);

@@ -20,13 +20,13 @@ pub mod strongswan;
 mod vici;
 
 use std::io;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use engine::agent::TunnelId;
 use engine::agent::description::{self, Description};
 use engine::agent::ike::IkeAbilities;
 use engine::agent::objectives::{Options, SecurityOption};
+use engine::agent::target::Seen;
 use engine::agent::writers::{Kind, WriteFault};
 
 use crate::control::ControlError;
@@ -202,12 +202,15 @@ impl Backend {
         }
     }
 
-    /// Where the peer of an end that is up is seen, if this is known.
-    pub async fn peer(&mut self, tunnel: TunnelId) -> Option<IpAddr> {
+    /// What it knows of the peer of an end that is up.
+    pub async fn seen(&mut self, tunnel: TunnelId) -> Seen {
         match self {
-            Self::Gateway(it) => it.peer(tunnel).await,
-            Self::StrongSwan(it) => it.peer(tunnel).await,
-            Self::Client(_) | Self::Rootless(_) | Self::Libreswan(_) | Self::Files(_) => None,
+            Self::Gateway(it) => it.seen(tunnel).await,
+            Self::StrongSwan(it) => it.seen(tunnel).await,
+            Self::Client(it) => it.seen(tunnel),
+            Self::Rootless(it) => it.seen(tunnel),
+            Self::Libreswan(it) => it.seen(tunnel),
+            Self::Files(_) => Seen::default(),
         }
     }
 

@@ -190,6 +190,7 @@ async fn begin(args: ClientArgs, place: Place) -> anyhow::Result<Begun> {
     let (ends, _) = ends::start(open, Vec::new(), reports).await?;
     let times = Times::start();
     let log = log_of(&config)?;
+    let ike = ends.ike;
     let machine = client::Config {
         head,
         handle,
@@ -197,7 +198,7 @@ async fn begin(args: ClientArgs, place: Place) -> anyhow::Result<Begun> {
         user: args.user,
         objectives: together(&args.objectives),
         options: ends.options,
-        ike: ends.ike,
+        ike,
         ppk,
         lifetime: args.lifetime.0,
         tunnel_key: tunnel_key.public_info(),
@@ -208,6 +209,7 @@ async fn begin(args: ClientArgs, place: Place) -> anyhow::Result<Begun> {
         sockets,
         ends: ends.orders.clone(),
         lifetime: args.lifetime.0,
+        ike,
         key: Key(tunnel_key.to_der().to_vec()),
         is_legacy: config.is_legacy,
         signer,

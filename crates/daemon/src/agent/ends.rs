@@ -2,7 +2,6 @@
 //! IPsec implementation is there.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use engine::agent::TunnelId;
 use engine::agent::description::Description;
 use engine::agent::ike::IkeAbilities;
 use engine::agent::objectives::Options;
+use engine::agent::target::Seen;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 use tracing::{info, warn};
@@ -36,8 +36,8 @@ pub(super) enum Order {
 pub(super) enum Report {
     /// The order of this number is done, or has failed.
     Done(u64, bool),
-    /// IKE has made this tunnel, with a peer at this address if the back-end knows it.
-    Up(TunnelId, Option<IpAddr>),
+    /// IKE has made this tunnel; and what the back-end knows of it.
+    Up(TunnelId, Seen),
     /// It is there, and nobody can see whether it is used.
     Open(TunnelId),
     /// A tunnel that was up is gone, for this reason if the back-end knows it.
@@ -93,6 +93,7 @@ where
         let mut worker = Worker {
             back_end,
             watched,
+            unseen: Vec::new(),
             reports,
             trouble: None,
         };
@@ -132,6 +133,8 @@ impl Watched {
 struct Worker {
     back_end: Backend,
     watched: BTreeMap<TunnelId, Watched>,
+    /// Ends that this look has not come to.
+    unseen: Vec<TunnelId>,
     reports: mpsc::Sender<Report>,
     /// Why nothing could be built when it was asked last.
     trouble: Option<String>,
@@ -148,7 +151,11 @@ impl Worker {
                     Some(order) => self.obey(order).await,
                     None => return,
                 },
-                _ = look.tick() => self.look().await,
+                () = core::future::ready(()), if !self.unseen.is_empty() => self.look().await,
+                _ = look.tick() => {
+                    self.unseen = self.watched.keys().copied().collect();
+                    true
+                }
             };
             if !is_heard {
                 return;
@@ -202,34 +209,36 @@ impl Worker {
         self.trouble.is_none()
     }
 
+    /// Looks at one end: an order waits no longer than for that. Whether somebody hears it.
     async fn look(&mut self) -> bool {
-        let all: Vec<TunnelId> = self.watched.keys().copied().collect();
-        for tunnel in all {
-            let state = match self.back_end.state(tunnel).await {
-                Ok(state) => {
-                    self.hears(tunnel, true);
-                    state
-                }
-                Err(fault) => {
-                    // Said once, not with each look.
-                    if self.hears(tunnel, false) {
-                        warn!("the back-end does not say how tunnel {tunnel} is: {fault}");
-                    }
-                    continue;
-                }
-            };
-            let peer = match state {
-                State::Up if self.is_new(tunnel) => self.back_end.peer(tunnel).await,
-                _ => None,
-            };
-            let report = self.judge(tunnel, &state, peer);
-            if let Some(report) = report
-                && !self.say(report).await
-            {
-                return false;
-            }
+        let Some(tunnel) = self.unseen.pop() else {
+            return true;
+        };
+        // It may be taken down since the look began.
+        if !self.watched.contains_key(&tunnel) {
+            return true;
         }
-        true
+        let state = match self.back_end.state(tunnel).await {
+            Ok(state) => {
+                self.hears(tunnel, true);
+                state
+            }
+            Err(fault) => {
+                // Said once, not with each look.
+                if self.hears(tunnel, false) {
+                    warn!("the back-end does not say how tunnel {tunnel} is: {fault}");
+                }
+                return true;
+            }
+        };
+        let seen = match state {
+            State::Up if self.is_new(tunnel) => self.back_end.seen(tunnel).await,
+            _ => Seen::default(),
+        };
+        match self.judge(tunnel, &state, seen) {
+            Some(report) => self.say(report).await,
+            None => true,
+        }
     }
 
     /// The back-end says how an end is, or does not. Whether it did at the look before.
@@ -243,14 +252,14 @@ impl Worker {
     }
 
     /// What is new about an end.
-    fn judge(&mut self, tunnel: TunnelId, state: &State, peer: Option<IpAddr>) -> Option<Report> {
+    fn judge(&mut self, tunnel: TunnelId, state: &State, seen: Seen) -> Option<Report> {
         let watched = self.watched.get_mut(&tunnel)?;
         if matches!(state, State::Up | State::Open) {
             let is_new = !watched.is_up;
             *watched = Watched::up();
             let report = match state {
                 State::Open => Report::Open(tunnel),
-                _ => Report::Up(tunnel, peer),
+                _ => Report::Up(tunnel, seen),
             };
             return is_new.then_some(report);
         }
@@ -275,5 +284,71 @@ impl Worker {
 
     async fn say(&self, report: Report) -> bool {
         self.reports.send(report).await.is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use engine::agent::writers::Kind;
+
+    use super::super::backend::foreign::Files;
+    use super::*;
+
+    const ENDS: u8 = 4;
+
+    /// Four ends that were up and are gone, in a look that has just begun.
+    fn worker(reports: mpsc::Sender<Report>) -> Worker {
+        let nowhere = PathBuf::from("/nonexistent-folder-of-tunnels");
+        let all = (0..ENDS).map(|octet| TunnelId([octet; 16]));
+        Worker {
+            back_end: Backend::Files(Files::new(Kind::Caravan, nowhere)),
+            watched: all.clone().map(|it| (it, Watched::up())).collect(),
+            unseen: all.collect(),
+            reports,
+            trouble: None,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_order_waits_for_one_end_and_not_for_a_whole_look() {
+        // A look at an end takes until somebody hears what it says.
+        let (reports, mut reported) = mpsc::channel(1);
+        let (orders, queue) = mpsc::channel(1);
+        let mut worker = worker(reports);
+        let work = tokio::spawn(async move { worker.work(queue).await });
+        let first = reported.recv().await;
+        assert!(matches!(first, Some(Report::Lost(..))));
+        orders
+            .try_send(Order::Destroy(7, TunnelId([9; 16])))
+            .unwrap();
+        let mut said = Vec::new();
+        for _ in 0..ENDS {
+            said.push(reported.recv().await.unwrap());
+        }
+        let done = said
+            .iter()
+            .position(|it| matches!(it, Report::Done(7, true)));
+        assert!(done.is_some_and(|at| at + 1 < said.len()), "{done:?}");
+        drop(orders);
+        work.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_end_that_was_taken_down_during_a_look_is_not_lost() {
+        let (reports, mut reported) = mpsc::channel(usize::from(2 * ENDS));
+        let mut worker = worker(reports);
+        for octet in 0..ENDS {
+            let order = Order::Destroy(octet.into(), TunnelId([octet; 16]));
+            assert!(worker.obey(order).await);
+        }
+        while !worker.unseen.is_empty() {
+            assert!(worker.look().await);
+        }
+        drop(worker);
+        while let Some(report) = reported.recv().await {
+            assert!(matches!(report, Report::Done(_, true)));
+        }
     }
 }

@@ -225,14 +225,20 @@ async fn keys_of(args: &IssueArgs, token: Option<&mut TokenHelper>) -> anyhow::R
     let Some(path) = &args.public else {
         return made(args.count, token, args.legacy).await;
     };
+    Ok((Vec::new(), public_halves(path)?))
+}
+
+/// Reads a file of public halves once. With what they give for PPKs it is a secret, and what was
+/// read must be in a file that is one: the mode and owner of the open file count.
+fn public_halves(path: &Path) -> anyhow::Result<Vec<Public>> {
     let context = || format!("cannot read {}", path.display());
-    let text = std::fs::read_to_string(path).map(Zeroizing::new);
-    let halves = halves_of(&text.with_context(context)?, path)?;
+    let file = files::open_plain(path).with_context(context)?;
+    let text = files::secret_of(&file, PUBLIC_MAX).with_context(context)?;
+    let halves = halves_of(&text, path)?;
     if halves.iter().any(|(_, _, ppk)| ppk.is_some()) {
-        // It is a secret, unlike the public halves alone.
-        files::read_secret(path, PUBLIC_MAX).with_context(context)?;
+        files::check_secret(&file, path).with_context(context)?;
     }
-    Ok((Vec::new(), halves))
+    Ok(halves)
 }
 
 /// Public halves, a line each. A half with which anybody could sign is refused.
@@ -411,6 +417,36 @@ mod tests {
         let neutral = format!("01{}", "00".repeat(31));
         let said = halves_of(&(line(&good) + &line(&neutral)), path).err();
         assert!(said.unwrap().to_string().contains("anybody could sign"));
+    }
+
+    #[test]
+    fn a_file_with_ppks_is_a_secret_and_one_of_public_halves_is_not() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let name = format!("caravan-agent-public-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("public.txt");
+        let Made { key, half, ppk } = wait(make_one(None, false)).unwrap();
+        let plain = public_line(&(key.handle, half.clone(), None));
+        let secret = public_line(&(key.handle, half, ppk));
+        let read = |text: &str, mode: u32| {
+            std::fs::write(&path, text).unwrap();
+            let mode = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(&path, mode).unwrap();
+            public_halves(&path).map(|it| it.len())
+        };
+        let told = |read: anyhow::Result<usize>| format!("{:#}", read.unwrap_err());
+        assert_eq!(read(&plain, 0o644).unwrap(), 1);
+        assert_eq!(read(&secret, 0o600).unwrap(), 1);
+        let said = told(read(&secret, 0o640));
+        assert!(said.contains("chmod 600"), "{said}");
+        let link = folder.join("link.txt");
+        symlink(&path, &link).unwrap();
+        assert!(read(&secret, 0o600).is_ok() && public_halves(&link).is_err());
+        let long = plain.repeat(PUBLIC_MAX as usize / plain.len() + 1);
+        assert!(long.len() as u64 > PUBLIC_MAX);
+        assert!(told(read(&long, 0o600)).contains("too large"));
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

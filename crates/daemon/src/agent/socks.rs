@@ -26,6 +26,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use engine::config::{Config, InnerFamilies};
+use engine::ikev2::ppk::PpkExchange;
 use engine::node::{EndCause, IKE_PORT, NAT_T_PORT};
 use engine::sa::{Mode, Protocol};
 use tokio::sync::watch;
@@ -98,6 +99,8 @@ pub enum State {
         inner: Vec<IpAddr>,
         /// Its resolvers.
         dns: Vec<IpAddr>,
+        /// In which exchange IKE has taken a post-quantum pre-shared key.
+        ppk: Option<PpkExchange>,
     },
     /// It has ended, and so has its thread.
     Over(End),

@@ -425,7 +425,7 @@ impl Serving {
         match report {
             Report::Done(number, true) => self.target.answered(number, Answer::Done, now),
             Report::Done(number, false) => self.target.answered(number, Answer::Failed, now),
-            Report::Up(id, peer) => self.target.arrived(id, Came::Seen(peer), now),
+            Report::Up(id, seen) => self.target.arrived(id, Came::Seen(seen), now),
             Report::Open(id) => self.target.arrived(id, Came::Unseen, now),
             Report::Lost(id, _) => self.target.closed(id, now),
             // A stranger may have tried. The true Client has its time.

@@ -195,9 +195,13 @@ fn ppk(args: &WriteArgs) -> anyhow::Result<Option<Ppk>> {
     let (Some(path), Some(id)) = (&args.ppk, &args.ppk_id) else {
         return Ok(None);
     };
+    ensure!(
+        args.option != SecurityOption::Native,
+        "--ppk: unprotected traffic has no IKE that could use it"
+    );
     Ok(Some(Ppk {
         id: id.clone(),
-        key: TunnelPpk(digits_of(path)?),
+        key: TunnelPpk::of_octets(&*digits_of(path)?),
     }))
 }
 
@@ -207,9 +211,9 @@ fn secret_of(path: &Path) -> anyhow::Result<Zeroizing<String>> {
 }
 
 /// 32 octets of a file with 64 hexadecimal digits.
-fn digits_of(path: &Path) -> anyhow::Result<[u8; 32]> {
+fn digits_of(path: &Path) -> anyhow::Result<Zeroizing<[u8; 32]>> {
     let octets = octets_of(secret_of(path)?.trim());
-    let key = octets.and_then(|octets| octets.as_slice().try_into().ok());
+    let key = octets.and_then(|octets| octets.as_slice().try_into().ok().map(Zeroizing::new));
     key.with_context(|| format!("{} does not have 64 hexadecimal digits", path.display()))
 }
 
@@ -224,7 +228,7 @@ fn credential(args: &WriteArgs) -> anyhow::Result<Credential> {
         anyhow::Ok(all.iter().map(|one| one.der().to_vec()).collect())
     };
     if let Some(path) = &args.session_key {
-        return Ok(Credential::PresharedKey(SessionKey(digits_of(path)?)));
+        return Ok(Credential::PresharedKey(SessionKey(*digits_of(path)?)));
     }
     let (Some(cert), Some(key), Some(peer)) = (&args.cert, &args.key, &args.peer_cert) else {
         bail!("--session-key, or --cert, --key and --peer-cert");

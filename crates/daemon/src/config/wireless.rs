@@ -412,14 +412,15 @@ fn at(item: &Item, key: &str, what: impl Into<String>) -> Fault {
     fault
 }
 
-/// Octets of hexadecimal digits.
+/// Octets of hexadecimal digits, in a buffer that has not grown: a secret has no other copy.
 pub fn octets_of(digits: &str) -> Option<Zeroizing<Vec<u8>>> {
-    let pairs = digits.as_bytes().chunks(2).map(|pair| {
+    let mut octets = Zeroizing::new(Vec::with_capacity(digits.len() / 2));
+    for pair in digits.as_bytes().chunks(2) {
         let text = core::str::from_utf8(pair).ok().filter(|it| it.len() == 2)?;
         let is_plain = text.bytes().all(|it| it.is_ascii_hexdigit());
-        u8::from_str_radix(text, 16).ok().filter(|_| is_plain)
-    });
-    pairs.collect::<Option<Vec<u8>>>().map(Zeroizing::new)
+        octets.push(u8::from_str_radix(text, 16).ok().filter(|_| is_plain)?);
+    }
+    Some(octets)
 }
 
 #[cfg(test)]

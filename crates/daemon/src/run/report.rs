@@ -297,8 +297,9 @@ pub(super) fn log(event: &Event) {
             path,
             nat,
         } => info!(
-            connection, peer, suite, ppk, local = %path.local, remote = %path.remote,
-            nat_local = nat.0, nat_remote = nat.1,
+            connection, peer, suite, ppk = ppk.as_ref().map(|it| &it.id[..]),
+            ppk_exchange = ppk.as_ref().map(|it| it.exchange.name()),
+            local = %path.local, remote = %path.remote, nat_local = nat.0, nat_remote = nat.1,
             "{}", established(*version)
         ),
         Event::ChildEstablished {

@@ -68,8 +68,9 @@ fn report() -> StatusReport {
 fn people_are_told_of_a_post_quantum_pre_shared_key() {
     let mut report = report();
     report.connections[0].sessions[0].ppk = Some("fleet".into());
+    report.connections[0].sessions[0].ppk_exchange = Some("IKE_AUTH".into());
     let text = report.to_string();
-    assert!(text.contains(", PPK fleet, "), "{text}");
+    assert!(text.contains(", PPK fleet in IKE_AUTH, "), "{text}");
 }
 
 #[test]

@@ -207,6 +207,9 @@ impl Display for SessionStatus {
             }
             if let Some(ppk) = &self.ppk {
                 write!(f, ", PPK {ppk}")?;
+                if let Some(exchange) = &self.ppk_exchange {
+                    write!(f, " in {exchange}")?;
+                }
             }
             let nat = match self.nat.as_str() {
                 "local" => "we are behind a NAT",

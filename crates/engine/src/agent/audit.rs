@@ -10,6 +10,7 @@ use super::identity::Fingerprint;
 use super::ike::IkeVersion;
 use super::objectives::SecurityOption;
 use super::{Handle, TunnelId};
+use crate::ikev2::ppk::PpkExchange;
 use crate::time::Calendar;
 
 /// Who says it.
@@ -160,6 +161,8 @@ pub struct Event {
     pub ike: Option<IkeVersion>,
     /// Whether IKE has the PPK of the key, where the version is known.
     pub has_ppk: bool,
+    /// In which exchange IKE has taken it, once the back-end says so.
+    pub ppk_exchange: Option<PpkExchange>,
     /// Until when.
     pub until: Option<Calendar>,
     /// Client's address inside.
@@ -190,6 +193,7 @@ impl Event {
             option: None,
             ike: None,
             has_ppk: false,
+            ppk_exchange: None,
             until: None,
             inner: None,
             peer: None,
@@ -222,6 +226,8 @@ impl fmt::Display for Event {
         )?;
         let ppk = self.ike.map(|_| if self.has_ppk { "yes" } else { "no" });
         put("ppk", ppk.as_ref().map(|it| it as _))?;
+        let exchange = self.ppk_exchange.as_ref().map(Dashed);
+        put("ppk-in", exchange.as_ref().map(|it| it as _))?;
         put("until", self.until.as_ref().map(|it| it as _))?;
         put("inner", self.inner.as_ref().map(|it| it as _))?;
         put("peer", self.peer.as_ref().map(|it| it as _))?;
@@ -266,14 +272,15 @@ mod tests {
         event.option = Some(SecurityOption::AhEsp);
         event.ike = Some(IkeVersion::V2);
         event.has_ppk = true;
+        event.ppk_exchange = Some(PpkExchange::IkeIntermediate);
         event.until = Some(Calendar(1_795_000_600));
         event.why = Some(Why::NeverCame);
         let line = event.to_string();
         assert_eq!(
             line,
             "at=2026-11-18T11:06:40Z role=host step=key-taken key=abababababababababababababababab \
-             user=\"al\\\"ice\\nuntil=9\" option=AH+ESP ike=2 ppk=yes until=2026-11-18T11:16:40Z \
-             why=never-came"
+             user=\"al\\\"ice\\nuntil=9\" option=AH+ESP ike=2 ppk=yes ppk-in=ike-intermediate \
+             until=2026-11-18T11:16:40Z why=never-came"
         );
     }
 }

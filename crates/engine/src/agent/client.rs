@@ -23,6 +23,7 @@ use super::retry::{self, Retry};
 use super::sheet;
 use super::target::SessionKey;
 use super::{Clock, Digest, Handle, LIFETIME_MAX, LIFETIME_MIN, TunnelId};
+use crate::ikev2::ppk::PpkExchange;
 use crate::time::{Calendar, Deadline, Duration, Instant};
 
 /// How long the owner of the key may take to sign: a token may ask for a PIN.
@@ -141,6 +142,8 @@ pub struct Client {
     granted: Option<(TunnelId, Calendar)>,
     /// The version of IKE that Target has chosen, and whether it has the PPK.
     chosen: Option<(IkeVersion, bool)>,
+    /// In which exchange IKE has taken the PPK, once the back-end says so.
+    ppk_exchange: Option<PpkExchange>,
     /// Whether Host has told us the time.
     has_time: bool,
     /// What has become of the key, as far as Host has said.
@@ -191,6 +194,7 @@ impl Client {
             stage: Stage::New,
             granted: None,
             chosen: None,
+            ppk_exchange: None,
             has_time: false,
             fate: Fate::NotSpent,
             drops: BTreeMap::new(),
@@ -336,6 +340,11 @@ impl Client {
         self.tell(Step::Up, None, now);
     }
 
+    /// In which exchange IKE has taken the PPK. It is said before [`Self::built`].
+    pub fn ppk_taken(&mut self, exchange: Option<PpkExchange>) {
+        self.ppk_exchange = exchange;
+    }
+
     /// Target has closed the tunnel, because its time is over or before, or IKE has lost it.
     pub fn closed(&mut self, now: Instant) {
         let is_in_time = match self.stage {
@@ -479,8 +488,12 @@ impl Client {
         event.target = Some(self.config.head.target);
         event.option = Some(self.config.objectives.option());
         event.why = why;
-        if let Some((version, has_ppk)) = self.chosen {
+        // Unprotected traffic has no IKE.
+        if let Some((version, has_ppk)) = self.chosen
+            && event.option != Some(SecurityOption::Native)
+        {
             (event.ike, event.has_ppk) = (Some(version), has_ppk);
+            event.ppk_exchange = self.ppk_exchange.filter(|_| has_ppk);
         }
         if let Some((id, until)) = self.granted {
             event.tunnel = Some(id);

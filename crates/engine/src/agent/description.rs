@@ -183,6 +183,12 @@ pub enum DescriptionFault {
     /// A weak proposal.
     #[error("the proposal {0} is weak: it needs legacy = true")]
     Weak(String),
+    /// Proposals of IKE, and none that the version has.
+    #[error(
+        "proposals: none is of {0}: add one of it, such as \"{IKE_PREFIX}{USUAL_IKE}\", or name \
+         none of IKE, which gives the usual ones"
+    )]
+    NoneOfVersion(IkeVersion),
     /// Target says nothing about where it is.
     #[error("target has named no address")]
     NoAddress,
@@ -408,7 +414,7 @@ impl fmt::Display for Name {
 impl Proposals {
     /// Reads the proposals of Tunneling Info: `ike-aes128-sha256-modp2048`, `ah-sha256-modp2048`,
     /// and those of ESP without a prefix. A kind that is not named gets its usual ones. Suites that
-    /// only the other version of IKE has are passed over.
+    /// only the other version of IKE has are passed over, unless there are no others.
     pub fn read(words: &[String], ike: IkeVersion, legacy: bool) -> Result<Self, DescriptionFault> {
         let mut all = Self {
             ike: Vec::new(),
@@ -444,7 +450,12 @@ impl Proposals {
                 crate::sa::Protocol::Ah => all.ah.push(suite),
             }
         }
+        let is_named = words.iter().any(|word| word.starts_with(IKE_PREFIX));
         match ike {
+            // Others than those that are named would be a surprise.
+            _ if is_named && all.ike.is_empty() && all.ikev2.is_empty() => {
+                return Err(DescriptionFault::NoneOfVersion(ike));
+            }
             IkeVersion::V1 if all.ike.is_empty() => all.ike.push(USUAL_IKE.parse()?),
             IkeVersion::V2 if all.ikev2.is_empty() => {
                 for word in USUAL_IKEV2 {
@@ -553,6 +564,15 @@ mod tests {
         let words = both.map(str::to_owned);
         assert_eq!(words_of(&words, IkeVersion::V1), words[1..]);
         assert_eq!(words_of(&words, IkeVersion::V2), words);
+        // One that the other version has alone.
+        let words = ["ike-aes256gcm16-prfsha384-curve25519", "aes128gcm16"];
+        let said = read(&words, false).unwrap_err();
+        assert_eq!(said, DescriptionFault::NoneOfVersion(IkeVersion::V1));
+        let said = said.to_string();
+        assert!(said.starts_with("proposals: none is of IKEv1: "), "{said}");
+        assert!(said.contains("\"ike-aes128-sha256-modp2048\""), "{said}");
+        assert_eq!(today(&words).ikev2.len(), 1);
+        assert_eq!(today(&words[1..]).ikev2.len(), USUAL_IKEV2.len());
         let weak = of(&["ike-aes128-md5-modp2048"], IkeVersion::V2, false);
         assert!(matches!(weak, Err(DescriptionFault::Weak(_))));
     }

@@ -1,4 +1,5 @@
-//! The post-quantum pre-shared key of a tunnel (RFC 8784), which its one-time key brings.
+//! The post-quantum pre-shared key of a tunnel, which its one-time key brings. In which exchange
+//! IKE takes it is IKE's business ([`crate::ikev2::ppk`]).
 //!
 //! A one-time key of a sheet is 32 random octets. They are the seed of an Ed25519 key, and by
 //! HKDF with a label of its own the seed of a PPK: who breaks the signature key by a quantum
@@ -14,62 +15,96 @@
 use core::fmt;
 
 use crypto::hash::{Hash, HmacKey, expand, extract, is_equal};
-use zeroize::{ZeroizeOnDrop, Zeroizing};
+use zeroize::{Zeroize as _, ZeroizeOnDrop, Zeroizing};
 
 use super::TunnelId;
 
 /// Octets of both.
 pub const PPK_LEN: usize = 32;
 
-/// What a one-time key gives for PPKs. Wiped on drop.
-#[derive(Clone, ZeroizeOnDrop)]
-pub struct KeyPpk([u8; PPK_LEN]);
+/// What a one-time key gives for PPKs.
+#[derive(Clone)]
+pub struct KeyPpk(Octets);
 
-/// The PPK of one tunnel. Wiped on drop.
-#[derive(Clone, ZeroizeOnDrop)]
-pub struct TunnelPpk(pub [u8; PPK_LEN]);
+/// The PPK of one tunnel.
+#[derive(Clone)]
+pub struct TunnelPpk(Octets);
+
+/// Wiped on drop. They never leave their box: what is moved leaves its octets where it was.
+#[derive(Clone)]
+struct Octets(Box<[u8; PPK_LEN]>);
 
 impl KeyPpk {
     /// Of a one-time key's secret.
     pub fn of(secret: &[u8; 32]) -> Self {
         let seed = extract(Hash::Sha256, b"caravan tunnel-agent 3 ppk", secret);
-        let mut octets = [0; PPK_LEN];
-        octets.copy_from_slice(seed.as_ref());
+        let mut octets = Octets::new();
+        octets.0.copy_from_slice(seed.as_ref());
         Self(octets)
     }
 
     /// As a database or a file has it.
     pub fn of_octets(octets: &[u8; PPK_LEN]) -> Self {
-        Self(*octets)
+        Self(Octets::of(octets))
     }
 
     /// For a database or a file.
     pub fn octets(&self) -> &[u8; PPK_LEN] {
-        &self.0
+        &self.0.0
     }
 
     /// The PPK of this tunnel.
     pub fn of_tunnel(&self, tunnel: TunnelId) -> TunnelPpk {
-        let key = HmacKey::new(Hash::Sha256, &self.0);
-        let mut ppk = TunnelPpk([0; PPK_LEN]);
-        expand(&key, &[b"tunnel", &tunnel.0], &mut ppk.0);
-        ppk
+        let key = HmacKey::new(Hash::Sha256, self.octets());
+        let mut octets = Octets::new();
+        expand(&key, &[b"tunnel", &tunnel.0], &mut octets.0[..]);
+        TunnelPpk(octets)
     }
 }
 
+impl Octets {
+    fn new() -> Self {
+        Self(Box::new([0; PPK_LEN]))
+    }
+
+    fn of(octets: &[u8; PPK_LEN]) -> Self {
+        let mut own = Self::new();
+        own.0.copy_from_slice(octets);
+        own
+    }
+}
+
+impl Drop for Octets {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl ZeroizeOnDrop for Octets {}
+
 impl PartialEq for KeyPpk {
     fn eq(&self, other: &Self) -> bool {
-        is_equal(&self.0, &other.0)
+        is_equal(self.octets(), other.octets())
     }
 }
 
 impl Eq for KeyPpk {}
 
 impl TunnelPpk {
+    /// As a message or a file has it.
+    pub fn of_octets(octets: &[u8; PPK_LEN]) -> Self {
+        Self(Octets::of(octets))
+    }
+
+    /// For a message or a file.
+    pub fn octets(&self) -> &[u8; PPK_LEN] {
+        &self.0.0
+    }
+
     /// As every implementation gets it: 64 hexadecimal digits, as text. Both ends take the same
     /// octets for the key, whatever they know of hexadecimal.
     pub fn text(&self) -> Zeroizing<String> {
-        hex(&self.0)
+        hex(self.octets())
     }
 }
 
@@ -91,7 +126,7 @@ mod tests {
     fn a_ppk_is_of_one_key_and_one_tunnel() {
         let ppk = |secret: u8, tunnel: u8| {
             let key = KeyPpk::of(&[secret; 32]);
-            key.of_tunnel(TunnelId([tunnel; 16])).0
+            *key.of_tunnel(TunnelId([tunnel; 16])).octets()
         };
         assert_eq!(ppk(1, 1), ppk(1, 1));
         let all = [ppk(1, 1), ppk(1, 2), ppk(2, 1)];
@@ -112,7 +147,20 @@ mod tests {
         assert_eq!(KeyPpk::of(&[7; 32]).octets(), seed.as_ref());
         let ppk = mac(seed.as_ref(), &[b"tunnel", &[9; 16], &[1]]);
         let made = KeyPpk::of(&[7; 32]).of_tunnel(TunnelId([9; 16]));
-        assert_eq!(made.0, ppk.as_ref());
+        assert_eq!(made.octets(), ppk.as_ref());
         assert_eq!(made.text().len(), 64);
+    }
+
+    /// A move copies where the octets are, and not the octets.
+    #[test]
+    fn a_ppk_that_is_moved_leaves_nothing_behind_and_is_wiped_at_its_end() {
+        const fn is_wiped<T: ZeroizeOnDrop>() {}
+        const { is_wiped::<Octets>() };
+        let mut place = Some(KeyPpk::of_octets(&[7; PPK_LEN]));
+        let before = place.as_ref().map(|it| it.octets().as_ptr());
+        let moved = place.take();
+        assert_eq!(moved.as_ref().map(|it| it.octets().as_ptr()), before);
+        assert_eq!(size_of::<KeyPpk>(), size_of::<usize>());
+        assert_eq!(size_of::<TunnelPpk>(), size_of::<usize>());
     }
 }

@@ -21,6 +21,7 @@ use super::ike::{IkeAbilities, IkeVersion};
 use super::objectives::{Objectives, Options, SecurityOption};
 use super::ppk::TunnelPpk;
 use super::{Clock, Digest, LIFETIME_MAX, TunnelId};
+use crate::ikev2::ppk::PpkExchange;
 use crate::time::{Calendar, Deadline, Duration, Instant};
 
 pub use ask::{
@@ -93,10 +94,19 @@ pub struct Former {
 /// How it is known that Client has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Came {
-    /// The back-end has seen it, at this address if it knows one.
-    Seen(Option<IpAddr>),
+    /// The back-end has seen it.
+    Seen(Seen),
     /// It is not: the end is there, and nobody can see who uses it.
     Unseen,
+}
+
+/// What a back-end says of a Client that has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// At which address.
+    pub peer: Option<IpAddr>,
+    /// In which exchange IKE has taken the PPK.
+    pub ppk: Option<PpkExchange>,
 }
 
 /// What the owner must do.
@@ -158,6 +168,8 @@ struct Tunnel {
     option: Option<SecurityOption>,
     /// The version of IKE and whether it has a PPK, once that is known.
     ike: Option<(IkeVersion, bool)>,
+    /// In which exchange IKE has taken the PPK, once the back-end says so.
+    ppk_exchange: Option<PpkExchange>,
     /// What is needed until the answer is sent. None of a former agent's tunnel.
     referral: Option<Box<Referred>>,
     answer: Option<Answered>,
@@ -272,6 +284,7 @@ impl Target {
             user,
             option: objectives.map(Objectives::option),
             ike: None,
+            ppk_exchange: None,
             referral: None,
             answer: None,
             networks: Vec::new(),
@@ -372,8 +385,9 @@ impl Target {
             return;
         };
         tunnel.stage = Stage::Up(ends);
-        if let Came::Seen(peer) = came {
-            tunnel.peer = peer;
+        if let Came::Seen(seen) = came {
+            tunnel.peer = seen.peer;
+            tunnel.ppk_exchange = seen.ppk;
             self.tell(id, Step::Up, None, now);
         }
         self.put(Ask::Note(id, Progress::Arrived));
@@ -504,8 +518,12 @@ impl Target {
             event.user = Some(tunnel.user.clone());
             event.host = Some(tunnel.host.clone());
             event.option = tunnel.option;
-            if let Some((version, has_ppk)) = tunnel.ike {
+            // Unprotected traffic has no IKE.
+            if let Some((version, has_ppk)) = tunnel.ike
+                && tunnel.option != Some(SecurityOption::Native)
+            {
                 (event.ike, event.has_ppk) = (Some(version), has_ppk);
+                event.ppk_exchange = tunnel.ppk_exchange.filter(|_| has_ppk);
             }
             event.inner = tunnel.inner;
             event.peer = tunnel.peer;

@@ -28,6 +28,8 @@ mod xfrm;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 use super::description::Description;
 use super::ike::{IkeAbilities, IkeVersion};
 use super::objectives::{Options, SecurityOption};
@@ -35,7 +37,7 @@ use super::objectives::{Options, SecurityOption};
 pub use caravan::{Places, toml};
 pub use libreswan::leftovers;
 pub use quote::powershell_string;
-pub use strongswan::{Charon, Vici, ppk_name, vici};
+pub use strongswan::{Charon, Vici, Wiped, ppk_name, vici};
 pub use texts::{Order, TextFile, Texts};
 
 /// An implementation of IPsec that texts are written for.
@@ -240,6 +242,7 @@ pub fn write_in(kind: Kind, description: &Description, folder: &str) -> Result<T
         let version = description.ike;
         return Err(WriteFault::Version { kind, version });
     }
+    let description = &*meant(description);
     if description.ppk.is_some() && !kind.ike().has_ppk() {
         let what = "a tunnel without a post-quantum pre-shared key";
         return Err(WriteFault::Needs { kind, what });
@@ -256,5 +259,16 @@ pub fn write_in(kind: Kind, description: &Description, folder: &str) -> Result<T
         Kind::Ipseccmd | Kind::Ipsecpol => ipseccmd::write(kind, description, folder),
         Kind::FreeSwan => freeswan::write(description, folder),
         Kind::Racoon => racoon::write(description, folder),
+    }
+}
+
+/// Unprotected traffic has no IKE, and so no post-quantum pre-shared key: none is written.
+fn meant(description: &Description) -> Cow<'_, Description> {
+    match (description.option, &description.ppk) {
+        (SecurityOption::Native, Some(_)) => Cow::Owned(Description {
+            ppk: None,
+            ..description.clone()
+        }),
+        _ => Cow::Borrowed(description),
     }
 }

@@ -66,19 +66,28 @@ impl TrafficSelector {
         })
     }
 
-    /// Writes it as a quick-mode ID payload, in the shortest form: address, subnet or range. A
-    /// range of ports has no such form, and a configuration with one is refused; any port stands
-    /// for it.
-    pub fn to_identification(&self) -> Identification {
+    /// Writes it as a quick-mode ID payload, in the shortest form: address, subnet or range. No
+    /// other selector stands for one that has no such form: it would have more traffic.
+    pub fn to_identification(&self) -> Result<Identification, NoIkev1Form> {
+        let port = self.ports.to_ikev1().ok_or(NoIkev1Form::Ports(*self))?;
         let id = if self.first == self.last {
             Identification::address(self.first)
         } else if let Some(bits) = self.prefix_len() {
             Identification::subnet(self.first, bits)
         } else {
-            // A range of two families is not a selector; its first address replaces it.
-            Identification::range(self.first, self.last)
-                .unwrap_or_else(|| Identification::address(self.first))
+            Identification::range(self.first, self.last).ok_or(NoIkev1Form::Families(*self))?
         };
-        id.with_port(self.protocol, self.ports.to_ikev1().unwrap_or(0))
+        Ok(id.with_port(self.protocol, port))
     }
+}
+
+/// Why IKEv1 cannot say a selector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoIkev1Form {
+    /// It has some ports. A configuration with such a one is refused.
+    #[error("IKEv1 has no ranges of ports: {0}")]
+    Ports(TrafficSelector),
+    /// Its first address is of another family than its last.
+    #[error("the addresses of a selector are of two families: {0}")]
+    Families(TrafficSelector),
 }

@@ -30,7 +30,7 @@ use super::intermediate::Due;
 use super::keys::Nonces;
 use super::offers::refused;
 use super::parts::{Parts, notify, notify_name};
-use super::ppk::naming;
+use super::ppk::{Mixed, naming};
 use super::tasks::{AskedChild, Awaited, Queue};
 use super::window::{At, IkeSa, Opened};
 use crate::config::{Childless, Connection, IdentityPattern};
@@ -513,7 +513,7 @@ fn establish(
         since: now,
         renewed: now,
         nat: init.nat,
-        ppk: init.ppk.mixed.map(|it| it.ppk),
+        ppk: init.ppk.mixed.as_ref().map(Mixed::in_use),
         peer: init.peer,
         mobility: Mobility::default(),
         sas: vec![sa],

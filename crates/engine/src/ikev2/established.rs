@@ -13,10 +13,11 @@ use super::children::ChildSas;
 use super::configuration;
 use super::message::Message;
 use super::parts::{SUPERSEDED, delete_ike, is_for_ike, notify, notify_with};
+use super::ppk::PpkInUse;
 use super::tasks::{Awaited, Queue, Task};
 use super::unfinished::Linked;
 use super::window::{At, IkeSa, Opened, Read};
-use crate::config::{Connection, Ppk};
+use crate::config::Connection;
 use crate::counters::DropReason;
 use crate::identity::Peer;
 use crate::ike::nat::NatFinding;
@@ -44,7 +45,7 @@ pub(super) struct Established {
     pub(super) renewed: Instant,
     pub(super) nat: NatFinding,
     /// The post-quantum pre-shared key in its keys.
-    pub(super) ppk: Option<Arc<Ppk>>,
+    pub(super) ppk: Option<PpkInUse>,
     pub(super) peer: Abilities,
     pub(super) mobility: Mobility,
     /// The current one first.

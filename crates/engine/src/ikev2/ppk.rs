@@ -1,6 +1,7 @@
 //! What both ends say of their post-quantum pre-shared keys, in IKE_AUTH (RFC 8784) or in
 //! IKE_INTERMEDIATE (RFC 9867).
 
+use core::fmt;
 use std::sync::Arc;
 
 use wire::ikev2::{Notify, NotifyType, Payload};
@@ -12,6 +13,47 @@ use crate::sa::Secret;
 
 /// PPK_ID_FIXED (RFC 8784 §5.1).
 pub(super) const FIXED: u8 = 2;
+
+/// In which exchange both ends have taken a key into theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PpkExchange {
+    /// RFC 8784: what the first IKE SA makes has it, and that SA itself has not.
+    IkeAuth,
+    /// RFC 9867: the first IKE SA has it too, before anybody says who he is.
+    IkeIntermediate,
+}
+
+/// The key of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PpkInUse {
+    /// Its name.
+    pub id: String,
+    /// How it came into the keys.
+    pub exchange: PpkExchange,
+}
+
+impl PpkExchange {
+    const ALL: [Self; 2] = [Self::IkeAuth, Self::IkeIntermediate];
+
+    /// The exchange's name in the RFCs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::IkeAuth => "IKE_AUTH",
+            Self::IkeIntermediate => "IKE_INTERMEDIATE",
+        }
+    }
+
+    /// The exchange of this name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+}
+
+impl fmt::Display for PpkExchange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
 
 /// A key that both ends use.
 pub(super) struct Mixed {
@@ -29,6 +71,18 @@ pub(super) struct Agreed {
     pub(super) mixed: Option<Mixed>,
     /// The data of the initiator's AUTH without it: the responder does not have the key.
     pub(super) fallback: Option<Vec<u8>>,
+}
+
+impl Mixed {
+    /// What a session tells of it.
+    pub(super) fn in_use(&self) -> PpkInUse {
+        let exchange = match self.p {
+            Some(_) => PpkExchange::IkeAuth,
+            None => PpkExchange::IkeIntermediate,
+        };
+        let id = self.ppk.id.clone();
+        PpkInUse { id, exchange }
+    }
 }
 
 impl Agreed {

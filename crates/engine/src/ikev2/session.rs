@@ -26,6 +26,7 @@ use super::init::{Answering, Asking};
 use super::intermediate;
 use super::message::Message;
 use super::parts::notify;
+use super::ppk::PpkInUse;
 use super::window::{At, Read};
 use crate::config::Connection;
 use crate::counters::DropReason;
@@ -234,10 +235,9 @@ impl Session {
         self.established().map(|it| it.sas[0].suite)
     }
 
-    /// The name of the post-quantum pre-shared key in its keys.
-    pub fn ppk(&self) -> Option<&str> {
-        let ppk = self.established()?.ppk.as_ref()?;
-        Some(&ppk.id)
+    /// The post-quantum pre-shared key in its keys.
+    pub fn ppk(&self) -> Option<&PpkInUse> {
+        self.established()?.ppk.as_ref()
     }
 
     /// NATs between us and the peer.

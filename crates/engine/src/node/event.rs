@@ -6,6 +6,7 @@ use super::end_cause::EndCause;
 use super::stay::{Stay, Summary};
 use crate::identity::Mark;
 use crate::ike::Step;
+use crate::ikev2::ppk::PpkInUse;
 use crate::sa::Path;
 
 /// Past facts. Texts are one sentence, lower case, no secrets.
@@ -41,8 +42,8 @@ pub enum Event {
         peer: String,
         /// Suite in proposal words.
         suite: String,
-        /// The name of the post-quantum pre-shared key in its keys.
-        ppk: Option<String>,
+        /// The post-quantum pre-shared key in its keys.
+        ppk: Option<PpkInUse>,
         /// Where.
         path: Path,
         /// We are behind a NAT, the peer is.

@@ -18,6 +18,7 @@ use crate::ike::{
     NegotiatedChild, Outbox, Refusal, RefusedChild, Role, Spi, Spis,
 };
 use crate::ikev1::session::{About, Session as Ikev1};
+use crate::ikev2::ppk::PpkInUse;
 use crate::ikev2::session::{Beginning, Session as Ikev2};
 use crate::sa::{ChildId, Path, Protocol};
 use crate::suite::Standing;
@@ -107,8 +108,8 @@ impl Ike {
         self.v2().is_some_and(Ikev2::has_mobike)
     }
 
-    /// The name of the post-quantum pre-shared key in its keys.
-    pub(super) fn ppk(&self) -> Option<&str> {
+    /// The post-quantum pre-shared key in its keys.
+    pub(super) fn ppk(&self) -> Option<&PpkInUse> {
         self.v2().and_then(Ikev2::ppk)
     }
 

@@ -298,7 +298,7 @@ impl Node {
             version: 2,
             peer: identity.to_string(),
             suite,
-            ppk: session.ike.ppk().map(str::to_owned),
+            ppk: session.ike.ppk().cloned(),
             path: session.path(),
             nat: (nat.is_local, nat.is_remote),
         };

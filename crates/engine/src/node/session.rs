@@ -340,7 +340,7 @@ impl Node {
             version: session.ike.version(),
             peer: identity.to_string(),
             suite,
-            ppk: session.ike.ppk().map(str::to_owned),
+            ppk: session.ike.ppk().cloned(),
             path,
             nat: (nat.is_local, nat.is_remote),
         };

@@ -9,6 +9,7 @@ use super::stations::{State, Station};
 use crate::config::Version;
 use crate::identity::Identity;
 use crate::ike::Role;
+use crate::ikev2::ppk::PpkInUse;
 use crate::radius::ServerStatus;
 use crate::sa::{Mode, Path};
 use crate::suite::Standing;
@@ -91,8 +92,8 @@ pub struct SessionStatus {
     pub has_signed_sha1: bool,
     /// Whether we are behind a NAT, and whether the peer is.
     pub nat: (bool, bool),
-    /// The name of the post-quantum pre-shared key in its keys (RFC 8784).
-    pub ppk: Option<String>,
+    /// The post-quantum pre-shared key in its keys (RFC 8784, RFC 9867).
+    pub ppk: Option<PpkInUse>,
     /// Whether addresses may change under it (RFC 4555).
     pub has_mobike: bool,
     /// How often its path has changed.
@@ -260,7 +261,7 @@ impl Node {
                 .is_some_and(|(_, standing)| standing == Standing::Legacy),
             has_signed_sha1: ike.has_signed_sha1(),
             nat: (nat.is_local, nat.is_remote),
-            ppk: ike.ppk().map(str::to_owned),
+            ppk: ike.ppk().cloned(),
             has_mobike: ike.has_mobike(),
             moves: session.moves(),
             peer_addresses: ike.peer_addresses().to_vec(),

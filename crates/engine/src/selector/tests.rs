@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use wire::isakmp::{Identification, IdentificationType};
 
 use super::*;
+use crate::ikev1::identification::NoIkev1Form;
 
 fn selector(text: &str) -> TrafficSelector {
     text.parse().unwrap()
@@ -119,7 +120,7 @@ fn travels_as_the_shortest_identification() {
         ("2001:db8::/32", IdentificationType::Ipv6AddrSubnet),
         ("::1-::9[udp/53]", IdentificationType::Ipv6AddrRange),
     ] {
-        let id = selector(text).to_identification();
+        let id = selector(text).to_identification().unwrap();
         assert_eq!(id.kind, kind);
         assert_eq!(
             TrafficSelector::from_identification(&id),
@@ -133,6 +134,19 @@ fn travels_as_the_shortest_identification() {
     assert_eq!(TrafficSelector::from_identification(&with_hole), None);
     let port_alone = Identification::address("10.0.0.1".parse().unwrap()).with_port(0, 80);
     assert_eq!(TrafficSelector::from_identification(&port_alone), None);
+}
+
+#[test]
+fn what_ikev1_cannot_say_is_refused_by_its_name() {
+    let some_ports = selector("10.0.0.0/24[tcp/80-90]");
+    let refused = Err(NoIkev1Form::Ports(some_ports));
+    assert_eq!(some_ports.to_identification(), refused);
+    let families = TrafficSelector {
+        last: "2001:db8::1".parse().unwrap(),
+        ..selector("10.0.0.1")
+    };
+    let refused = Err(NoIkev1Form::Families(families));
+    assert_eq!(families.to_identification(), refused);
 }
 
 proptest! {
@@ -164,7 +178,7 @@ proptest! {
                 Some(selector)
             );
             if selector.ports.to_ikev1().is_some() {
-                let id = selector.to_identification();
+                let id = selector.to_identification().unwrap();
                 prop_assert_eq!(TrafficSelector::from_identification(&id), Some(selector));
             }
         }
@@ -178,7 +192,7 @@ proptest! {
         let selector = TrafficSelector::subnet(IpAddr::from(number.to_be_bytes()), bits);
         prop_assert_eq!(selector.prefix_len(), Some(bits));
         prop_assert_eq!(selector.to_string().parse(), Ok(selector));
-        let id = selector.to_identification();
+        let id = selector.to_identification().unwrap();
         prop_assert_eq!(TrafficSelector::from_identification(&id), Some(selector));
     }
 }

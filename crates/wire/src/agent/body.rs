@@ -40,7 +40,7 @@ pub struct Fresh {
 
 /// Step 3: a user whom Host has authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Referral {
+pub struct Referral<'a> {
     /// The one-time key's handle, the label of the request.
     pub handle: [u8; LABEL_LEN],
     /// The one-time key's public half.
@@ -52,15 +52,15 @@ pub struct Referral {
     /// Its signature by the one-time key.
     pub signature: [u8; SIGNATURE_LEN],
     /// The tunnel's PPK, if the request wants one.
-    pub ppk: Option<Ppk>,
+    pub ppk: Option<Ppk<'a>>,
 }
 
-/// A tunnel's post-quantum pre-shared key (RFC 8784). A secret: whoever has it wipes it, and
+/// A tunnel's post-quantum pre-shared key. It is borrowed, so that there is no copy to wipe, and
 /// nothing shows it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Ppk(pub [u8; KEY_LEN]);
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Ppk<'a>(pub &'a [u8; KEY_LEN]);
 
-impl core::fmt::Debug for Ppk {
+impl core::fmt::Debug for Ppk<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("Ppk")
     }
@@ -239,9 +239,9 @@ impl Request {
     }
 }
 
-impl Referral {
+impl<'a> Referral<'a> {
     /// Reads a whole body.
-    pub fn parse(octets: &[u8]) -> Result<Self, Malformed> {
+    pub fn parse(octets: &'a [u8]) -> Result<Self, Malformed> {
         let mut r = Reader::new(octets);
         let referral = Self {
             handle: r.array("handle")?,
@@ -251,7 +251,7 @@ impl Referral {
             signature: r.array("signature of the request")?,
             ppk: match r.u8("whether there is a PPK")? {
                 0 => None,
-                1 => Some(Ppk(r.array("PPK")?)),
+                1 => Some(Ppk::read(&mut r)?),
                 _ => return Err(Malformed::Value("whether there is a PPK")),
             },
         };
@@ -259,7 +259,7 @@ impl Referral {
         Ok(referral)
     }
 
-    /// Its octets.
+    /// Its octets. The PPK is the last of them, so a buffer that grows leaves none of it behind.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut w = Writer::new();
         w.bytes(&self.handle);
@@ -271,10 +271,20 @@ impl Referral {
             None => w.u8(0),
             Some(ppk) => {
                 w.u8(1);
-                w.bytes(&ppk.0);
+                w.bytes(ppk.0);
             }
         }
         w.into_vec()
+    }
+}
+
+impl<'a> Ppk<'a> {
+    fn read(r: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let octets = r.take(KEY_LEN, "PPK")?;
+        octets
+            .first_chunk()
+            .map(Self)
+            .ok_or(Malformed::Truncated("PPK"))
     }
 }
 

@@ -11,14 +11,16 @@ use std::path::{Path, PathBuf};
 
 use engine::agent::TunnelId;
 use engine::agent::description::{Credential, Description};
+use engine::agent::target::Seen;
 use engine::agent::writers::{Places, toml};
+use engine::ikev2::ppk::PpkExchange;
 
 use super::attendant::{self, Attended, Start};
 use super::{BackendError, State, folder, name_of, orders};
 use crate::control::client::{ask, find};
 use crate::control::{ControlError, Reply, Request};
 use crate::privileges;
-use crate::status::{ConnectionState, ConnectionStatus};
+use crate::status::{ConnectionState, ConnectionStatus, SessionStatus};
 use crate::tun::Tun;
 use crate::udp::{UdpConfig, UdpSockets};
 
@@ -40,6 +42,8 @@ struct End {
     attended: Attended,
     folder: PathBuf,
     has_been_up: bool,
+    /// In which exchange IKE has taken the PPK.
+    ppk: Option<PpkExchange>,
     /// Why the tunnel ended, as its process says.
     last_end: Option<String>,
 }
@@ -73,7 +77,7 @@ impl Client {
         let device = Tun::open(DEVICE, MTU);
         let text = |fault| format!("cannot make the TUN device {DEVICE}: {fault}");
         device.map_err(|fault| refused(text(fault)))?;
-        orders::check_folder(&self.folder)
+        orders::check_place(&self.folder)
     }
 
     pub(super) async fn build(&mut self, it: &Description) -> Result<(), BackendError> {
@@ -84,6 +88,7 @@ impl Client {
             attended,
             folder,
             has_been_up: false,
+            ppk: None,
             last_end: None,
         };
         self.ends.insert(it.tunnel, end);
@@ -142,8 +147,15 @@ impl Client {
         };
         let state = state_of(connection, end.has_been_up);
         end.has_been_up |= state == State::Up;
+        let mut sessions = connection.sessions.iter();
+        end.ppk = sessions.find_map(SessionStatus::ppk_exchange);
         end.last_end.clone_from(&connection.last_end);
         Ok(state)
+    }
+
+    pub(super) fn seen(&self, tunnel: TunnelId) -> Seen {
+        let ppk = self.ends.get(&tunnel).and_then(|end| end.ppk);
+        Seen { peer: None, ppk }
     }
 
     pub(super) fn last_end(&self, tunnel: TunnelId) -> Option<String> {

@@ -22,10 +22,17 @@ const TICK: Duration = Duration::from_millis(20);
 /// A folder whose lock is ours.
 pub(super) struct Held(Flock<File>);
 
-/// Makes the folder of a new tunnel, for its owner alone.
+/// Makes the folder of a new tunnel, for its owner alone. Where others can make folders too, one of
+/// theirs may have the name.
 pub(super) fn make(path: &Path) -> io::Result<Held> {
-    files::make_folder(path, 0o700)?;
-    hold(path, Duration::ZERO)
+    let folder = files::make_folder(path, 0o700)?;
+    match files::is_ours_alone(&folder.metadata()?) {
+        true => hold(path, Duration::ZERO),
+        false => Err(io::Error::new(
+            ErrorKind::PermissionDenied,
+            format!("{} is not our folder", path.display()),
+        )),
+    }
 }
 
 /// Takes away what a tunnel has left whose processes were killed, once none of them lives. It
@@ -125,6 +132,7 @@ pub(super) fn down(folder: &Path, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsRawFd;
+    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
 
@@ -155,6 +163,11 @@ mod tests {
         fs::create_dir(&path).unwrap();
         clear_all(&all);
         assert!(!path.exists() && other.exists());
+        // Somebody else has made one of that name.
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+        let refused = busy(make(&path).map(drop));
+        assert_eq!(refused, Some(ErrorKind::PermissionDenied));
         fs::remove_dir_all(&all).unwrap();
     }
 }

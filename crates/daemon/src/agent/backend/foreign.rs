@@ -62,7 +62,7 @@ impl Files {
         let description = &description;
         let texts = write(self.kind, description)?;
         let path = self.path(description.tunnel);
-        orders::write_private(&path, texts.to_string().as_bytes())
+        orders::write_private(&path, texts.to_private().as_bytes())
     }
 
     pub(super) fn destroy(&self, tunnel: TunnelId) -> Result<(), BackendError> {

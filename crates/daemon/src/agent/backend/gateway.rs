@@ -6,19 +6,19 @@
 //! is that of the process, and of all that it leaves on its host.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use engine::agent::TunnelId;
 use engine::agent::description::Description;
+use engine::agent::target::Seen;
 use engine::agent::writers::{Kind, write_in};
 
 use super::{BackendError, State, name_of, orders};
 use crate::config;
 use crate::control::client::{ask, find};
 use crate::control::{ControlError, Reply, Request};
-use crate::status::{ConnectionState, ConnectionStatus};
+use crate::status::{ConnectionState, ConnectionStatus, SessionStatus};
 
 /// How long its answer serves.
 const KNOWN_FOR: Duration = Duration::from_millis(100);
@@ -123,11 +123,17 @@ impl Gateway {
         })
     }
 
-    pub(super) async fn peer(&self, tunnel: TunnelId) -> Option<IpAddr> {
-        let found = self.find(tunnel).await.ok()??;
+    pub(super) async fn seen(&self, tunnel: TunnelId) -> Seen {
+        let Ok(Some(found)) = self.find(tunnel).await else {
+            return Seen::default();
+        };
         let mut sessions = found.sessions.iter().filter(|it| !it.children.is_empty());
-        let here = sessions.next().and_then(|it| it.remote);
-        here.or(found.last_peer).map(|it| it.ip())
+        let session = sessions.next();
+        let here = session.and_then(|it| it.remote);
+        Seen {
+            peer: here.or(found.last_peer).map(|it| it.ip()),
+            ppk: session.and_then(SessionStatus::ppk_exchange),
+        }
     }
 
     async fn find(&self, tunnel: TunnelId) -> Result<Option<ConnectionStatus>, BackendError> {

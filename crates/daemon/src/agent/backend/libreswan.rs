@@ -6,9 +6,14 @@ use std::path::PathBuf;
 use engine::agent::TunnelId;
 use engine::agent::description::{Description, Side};
 use engine::agent::objectives::SecurityOption;
+use engine::agent::target::Seen;
 use engine::agent::writers::{Kind, Order, Texts, leftovers, write_in};
+use engine::ikev2::ppk::PpkExchange;
 
 use super::{BackendError, State, name_of, orders};
+
+/// pluto has a draft of RFC 9867 alone, for which its texts here do not ask: RFC 8784 it is.
+const PPK_EXCHANGE: PpkExchange = PpkExchange::IkeAuth;
 
 /// A running pluto.
 pub struct Libreswan {
@@ -20,6 +25,7 @@ pub struct Libreswan {
 struct End {
     side: Side,
     option: SecurityOption,
+    has_ppk: bool,
     destroy: Vec<Order>,
     has_been_up: bool,
 }
@@ -58,6 +64,7 @@ impl Libreswan {
             End {
                 side: it.side,
                 option: it.option,
+                has_ppk: it.ppk.is_some(),
                 destroy: texts.destroy.clone(),
                 has_been_up: false,
             },
@@ -92,6 +99,14 @@ impl Libreswan {
                 self.ends.remove(&tunnel);
                 Ok(())
             }
+        }
+    }
+
+    pub(super) fn seen(&self, tunnel: TunnelId) -> Seen {
+        let has_ppk = self.ends.get(&tunnel).is_some_and(|end| end.has_ppk);
+        Seen {
+            peer: None,
+            ppk: has_ppk.then_some(PPK_EXCHANGE),
         }
     }
 

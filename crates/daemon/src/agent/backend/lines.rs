@@ -244,7 +244,7 @@ impl EndText {
             ike,
             ppk: self
                 .ppk
-                .map(|octet| Ppk::of_tunnel(tunnel, TunnelPpk([octet; 32]))),
+                .map(|octet| Ppk::of_tunnel(tunnel, TunnelPpk::of_octets(&[octet; 32]))),
             proposals: Proposals::read(&self.proposals, ike, self.legacy)?,
             networks: self
                 .networks

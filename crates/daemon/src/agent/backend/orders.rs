@@ -18,6 +18,7 @@ use crate::files;
 const COMMAND_MAX: Duration = Duration::from_secs(45);
 const TICK: Duration = Duration::from_millis(20);
 const WRITABLE_BY_OTHERS: u32 = 0o022;
+const STICKY: u32 = 0o1000;
 /// Octets of what a command prints: pluto tells some thousand of each connection.
 const OUTPUT_MAX: u64 = 16 << 20;
 /// Signs of its words that are told when it fails.
@@ -25,11 +26,22 @@ const WORDS_MAX: usize = 2_048;
 
 /// Whether files can be made in a folder, and by nobody else: it is there, and our own or root's.
 pub(in crate::agent) fn check_folder(folder: &Path) -> Result<(), BackendError> {
+    check(folder, |_| false)
+}
+
+/// The same for a folder in which we make folders of our own. Others may make theirs beside them if
+/// it is sticky, as /run of a container can be: then nobody but the owner removes or renames ours.
+pub(super) fn check_place(folder: &Path) -> Result<(), BackendError> {
+    check(folder, |mode| mode & STICKY != 0)
+}
+
+fn check(folder: &Path, is_shared: impl Fn(u32) -> bool) -> Result<(), BackendError> {
     let told = |what| BackendError::file(what, folder);
     let opened = files::open_folder(folder).map_err(told("cannot open the folder"))?;
     let found = opened.metadata().map_err(told("cannot open the folder"))?;
     let is_ours = found.uid() == 0 || found.uid() == Uid::effective().as_raw();
-    if !is_ours || found.mode() & WRITABLE_BY_OTHERS != 0 {
+    let is_writable = found.mode() & WRITABLE_BY_OTHERS != 0 && !is_shared(found.mode());
+    if !is_ours || is_writable {
         let text = "make it its user's own, mode 0700, or name another folder (--runtime-dir, or \
                     folder in [back_end])";
         let fault = io::Error::new(ErrorKind::PermissionDenied, text);
@@ -176,4 +188,29 @@ fn reader(mut pipe: Box<dyn Read + Send>) -> std::thread::JoinHandle<String> {
         let _ = io::copy(&mut pipe, &mut io::sink());
         String::from_utf8_lossy(&kept).into_owned()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_of_others_is_a_place_for_ours_only_if_it_is_sticky() {
+        let name = format!("caravan-agent-place-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        for (mode, is_folder, is_place) in [
+            (0o700, true, true),
+            (0o755, true, true),
+            (0o777, false, false),
+            (0o1777, false, true),
+        ] {
+            fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(check_folder(&folder).is_ok(), is_folder, "{mode:o}");
+            assert_eq!(check_place(&folder).is_ok(), is_place, "{mode:o}");
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -11,6 +11,7 @@ use std::path::Path;
 use engine::agent::TunnelId;
 use engine::agent::description::Description;
 use engine::agent::objectives::{Options, SecurityOption};
+use engine::agent::target::Seen;
 use engine::node::EndCause;
 
 use super::attendant::Held;
@@ -117,6 +118,14 @@ impl Rootless {
             Some(socks::State::Up { .. }) => State::Up,
             Some(socks::State::Over(end)) => State::Down(words(end)),
         }
+    }
+
+    pub(super) fn seen(&self, tunnel: TunnelId) -> Seen {
+        let ppk = match self.ways.get(&tunnel).map(Way::state) {
+            Some(socks::State::Up { ppk, .. }) => ppk,
+            _ => None,
+        };
+        Seen { peer: None, ppk }
     }
 
     pub(super) fn last_end(&self, tunnel: TunnelId) -> Option<String> {

@@ -14,17 +14,22 @@ use std::time::{Duration, Instant};
 use engine::agent::TunnelId;
 use engine::agent::description::{Description, Side};
 use engine::agent::objectives::{Options, SecurityOption};
-use engine::agent::writers::{Charon, Kind, vici};
+use engine::agent::target::Seen;
+use engine::agent::writers::{Charon, Kind, Wiped, vici};
+use engine::ikev2::ppk::PpkExchange;
 use wire::codec::Malformed;
 use wire::vici::{Packet, Section};
 
 use super::attendant::{Attended, LOADED, Load};
-use super::vici::{Vici, ViciError, wipe};
+use super::vici::{Vici, ViciError};
 use super::{BackendError, State, name_of};
 
 const NAME: &str = "strongSwan";
 /// charon makes an IKE SA a moment after it was asked to initiate.
 const BEGINS_WITHIN: Duration = Duration::from_secs(3);
+
+/// charon knows RFC 8784 alone, up to strongSwan 6.1, and does not say in which exchange it was.
+const PPK_EXCHANGE: PpkExchange = PpkExchange::IkeAuth;
 
 /// A running charon.
 pub struct StrongSwan {
@@ -41,6 +46,7 @@ pub struct StrongSwan {
 struct End {
     side: Side,
     option: SecurityOption,
+    has_ppk: bool,
     built: Instant,
     has_been_up: bool,
     /// charon's name of the private key.
@@ -121,7 +127,7 @@ impl StrongSwan {
             ("load-conn", Some(messages.connection)),
         ];
         let parts = parts.into_iter();
-        let mut questions: Vec<(&'static str, Section)> =
+        let mut questions: Vec<(&'static str, Wiped)> =
             parts.filter_map(|(what, it)| Some((what, it?))).collect();
         if it.side == Side::Client && it.option != SecurityOption::Native {
             // Negative: it answers at once, and the SA's state tells the rest.
@@ -129,11 +135,12 @@ impl StrongSwan {
                 .with("child", "net")
                 .with("ike", it.name())
                 .with("timeout", "-1");
-            questions.push(("initiate", begin));
+            questions.push(("initiate", Wiped(begin)));
         }
         let mut end = End {
             side: it.side,
             option: it.option,
+            has_ppk: it.ppk.is_some(),
             built: Instant::now(),
             has_been_up: false,
             key: None,
@@ -148,7 +155,8 @@ impl StrongSwan {
             return begun;
         }
         let mut charon = self.connect().await?;
-        for (what, question) in questions {
+        for (what, mut question) in questions {
+            let question = std::mem::take(&mut question.0);
             let answer = charon.ask(what, question).await.map_err(told(what));
             match answer {
                 Ok(answer) if what == "load-key" => {
@@ -168,14 +176,14 @@ impl StrongSwan {
     fn attended(
         &self,
         it: &Description,
-        questions: Vec<(&'static str, Section)>,
+        questions: Vec<(&'static str, Wiped)>,
     ) -> Result<Attended, BackendError> {
         let mut load = Load::new(it.name(), self.socket.clone());
-        for (what, question) in questions {
-            let mut packet = Packet::Request(what.to_owned(), question);
+        for (what, mut question) in questions {
+            let packet = Packet::Request(what.to_owned(), std::mem::take(&mut question.0));
             let octets = packet.to_vec();
-            if let Packet::Request(_, section) = &mut packet {
-                wipe(section);
+            if let Packet::Request(_, section) = packet {
+                drop(Wiped(section));
             }
             let fault = |fault: Malformed| told(what)(ViciError::Refused(fault.to_string()));
             load.ask(octets.map_err(fault)?);
@@ -204,7 +212,15 @@ impl StrongSwan {
         Ok(())
     }
 
-    pub(super) async fn peer(&mut self, tunnel: TunnelId) -> Option<IpAddr> {
+    pub(super) async fn seen(&mut self, tunnel: TunnelId) -> Seen {
+        let has_ppk = self.ends.get(&tunnel).is_some_and(|end| end.has_ppk);
+        Seen {
+            peer: self.peer(tunnel).await,
+            ppk: has_ppk.then_some(PPK_EXCHANGE),
+        }
+    }
+
+    async fn peer(&self, tunnel: TunnelId) -> Option<IpAddr> {
         let name = name_of(tunnel);
         let mut charon = self.connect().await.ok()?;
         let own = Section::new().with("ike", &name);

@@ -4,12 +4,12 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use engine::agent::writers::ppk_name;
+use engine::agent::writers::{Wiped, ppk_name};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::time::{Instant, timeout_at};
-use wire::vici::{PACKET_MAX, Packet, Section, Value};
-use zeroize::Zeroize;
+use wire::vici::{PACKET_MAX, Packet, Section};
+use zeroize::Zeroizing;
 
 /// How long charon may take for a conversation: `terminate` waits for the other end. An agent that
 /// was told to stop waits for one that loads, and for one that unloads.
@@ -155,12 +155,12 @@ impl Vici {
         Ok(found)
     }
 
-    async fn send(&mut self, mut packet: Packet) -> Result<(), ViciError> {
-        let written = packet.to_vec();
-        if let Packet::Request(_, section) = &mut packet {
-            wipe(section);
+    async fn send(&mut self, packet: Packet) -> Result<(), ViciError> {
+        let written = packet.to_vec().map(Zeroizing::new);
+        if let Packet::Request(_, section) = packet {
+            drop(Wiped(section));
         }
-        let mut octets = written.map_err(|fault| ViciError::Refused(fault.to_string()))?;
+        let octets = written.map_err(|fault| ViciError::Refused(fault.to_string()))?;
         let length = u32::try_from(octets.len())
             .unwrap_or(u32::MAX)
             .to_be_bytes();
@@ -169,7 +169,6 @@ impl Vici {
             self.socket.write_all(&octets).await
         };
         let sent = timeout_at(self.until, sent).await;
-        octets.zeroize();
         Ok(sent.map_err(io::Error::from)??)
     }
 
@@ -202,17 +201,6 @@ fn strange(what: &str) -> ViciError {
     ViciError::Refused(format!(
         "{what}: it does not know that, or answers something else"
     ))
-}
-
-/// Keys are among what charon is told.
-pub(super) fn wipe(section: &mut Section) {
-    for (_, value) in &mut section.0 {
-        match value {
-            Value::Section(inner) => wipe(inner),
-            Value::Octets(octets) => octets.zeroize(),
-            Value::List(items) => items.iter_mut().for_each(Zeroize::zeroize),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ use engine::agent::TunnelId;
 use engine::agent::audit::{Event, Step, Why};
 use engine::agent::client::{Client, Outcome, Output, Tunnel};
 use engine::agent::description::{Description, Key};
+use engine::agent::ike::{IkeAbilities, IkeVersion};
+use engine::agent::objectives::SecurityOption;
 use engine::time::Calendar;
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
@@ -114,6 +116,8 @@ pub(super) struct Serving {
     pub(super) ends: Orders<Order>,
     /// How long the tunnel shall live.
     pub(super) lifetime: Duration,
+    /// What our back-end can do in IKE.
+    pub(super) ike: IkeAbilities,
     /// The private half of the tunnel's key.
     pub(super) key: Key,
     pub(super) is_legacy: bool,
@@ -197,7 +201,11 @@ impl Serving {
             Report::Done(BUILD, true) => {}
             Report::Done(BUILD, false) | Report::Failed => self.client.built(false, now),
             Report::Done(_, is_down) => self.client.destroyed(*is_down, now),
-            Report::Up(..) | Report::Open(_) => self.client.built(true, now),
+            Report::Up(_, seen) => {
+                self.client.ppk_taken(seen.ppk);
+                self.client.built(true, now);
+            }
+            Report::Open(_) => self.client.built(true, now),
             Report::Lost(_, why) => {
                 self.last.words.clone_from(why);
                 self.client.closed(now);
@@ -235,6 +243,9 @@ impl Serving {
     }
 
     fn build(&mut self, tunnel: &Tunnel, times: &Times) {
+        if let Some(said) = downgraded(tunnel.ike, tunnel.option, self.ike) {
+            console::complain(said);
+        }
         if tunnel.lifetime + ON_THE_WAY < self.lifetime {
             let until = i64::try_from(tunnel.tunneling.until).unwrap_or(i64::MAX);
             console::complain(format!(
@@ -293,5 +304,46 @@ impl Serving {
         }
         ppk::tell(event);
         Ok(())
+    }
+}
+
+/// What a user is told whose tunnel runs IKEv1. Unprotected traffic has no IKE.
+fn downgraded(
+    version: IkeVersion,
+    option: SecurityOption,
+    ours: IkeAbilities,
+) -> Option<&'static str> {
+    match (version, option) {
+        (IkeVersion::V2, _) | (_, SecurityOption::Native) => None,
+        (IkeVersion::V1, _) if ours.has(IkeVersion::V2) => Some(
+            "warning: Target has chosen IKEv1 for this tunnel, though this machine has IKEv2: \
+             IKEv1 is deprecated (RFC 9395) and protects nothing against quantum computers; \
+             Target's administrator can allow IKEv2 (version = 2)",
+        ),
+        (IkeVersion::V1, _) => Some(
+            "warning: this machine's back-end has IKEv1 alone, so the tunnel runs it: it is \
+             deprecated (RFC 9395) and protects nothing against quantum computers",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_is_told_who_has_chosen_ikev1() {
+        let both = IkeVersion::ALL.into_iter().collect();
+        let old = core::iter::once(IkeVersion::V1).collect();
+        let said = |version, option, ours| downgraded(version, option, ours).unwrap_or_default();
+        let target = said(IkeVersion::V1, SecurityOption::Esp, both);
+        assert!(target.contains("Target has chosen IKEv1"), "{target}");
+        let ours = said(IkeVersion::V1, SecurityOption::Ah, old);
+        assert!(
+            ours.contains("this machine's back-end has IKEv1 alone"),
+            "{ours}"
+        );
+        assert_eq!(said(IkeVersion::V2, SecurityOption::Esp, both), "");
+        assert_eq!(said(IkeVersion::V1, SecurityOption::Native, both), "");
     }
 }

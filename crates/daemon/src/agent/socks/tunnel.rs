@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crypto::rand::{Seed, Stream};
 use engine::config::Config;
 use engine::endpoint::{Effect, Endpoint};
+use engine::ikev2::ppk::PpkExchange;
 use engine::node::{Command, ConnectionState, EndCause, Event, Input, NAT_T_PORT};
 use engine::plane::{Offloads, OutboundChange, Run, Shape, TooBig};
 use engine::sa::{ChildId, Layer, Path, Sa, Via};
@@ -63,6 +64,8 @@ pub(super) struct Facts {
     pub(super) dns: Vec<IpAddr>,
     /// The largest packet that the tunnel takes.
     pub(super) mtu: Option<usize>,
+    /// In which exchange IKE has taken a post-quantum pre-shared key.
+    pub(super) ppk: Option<PpkExchange>,
     /// How the tunnel ended last.
     pub(super) end: Option<EndCause>,
     /// What went wrong last.
@@ -425,6 +428,7 @@ impl Facts {
             Event::PeerComplains { complaint, .. } => self.trouble = Some(complaint),
             Event::Stopped => self.is_stopped = true,
             Event::ChildEstablished { .. } => self.end = None,
+            Event::IkeEstablished { ppk, .. } => self.ppk = ppk.map(|it| it.exchange),
             _ => return,
         }
         self.is_changed = true;

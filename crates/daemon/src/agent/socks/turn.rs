@@ -186,6 +186,7 @@ impl Server {
             self.inner.clone_from(&inner);
         }
         let facts = &self.tunnel.facts;
+        let ppk = facts.ppk;
         let reachable = dns.iter().filter(|it| facts.reaches(**it)).copied();
         let reachable: Vec<IpAddr> = reachable.collect();
         self.stack.set_addresses(&inner, &reachable);
@@ -198,6 +199,7 @@ impl Server {
         self.say(State::Up {
             inner,
             dns: reachable,
+            ppk,
         });
         None
     }

@@ -131,6 +131,23 @@ fn what_cannot_work_is_refused_at_its_place() {
 }
 
 #[test]
+fn a_target_whose_suites_are_none_of_a_version_that_it_offers_is_refused() {
+    // It is IKEv2's alone.
+    let text = "proposals = [\"ike-aes256gcm16-prfsha384-curve25519\", \"aes128gcm16\"]";
+    for version in [0, 1] {
+        let Err(fault) = parse(&target(&format!("version = {version}\n{text}"))) else {
+            panic!("version {version} has no suite of IKEv1");
+        };
+        let says = "none is of IKEv1: add one of it, such as \"ike-aes128-sha256-modp2048\"";
+        assert_eq!(fault.place.key, "proposals");
+        assert!(fault.what.contains(says), "{}", fault.what);
+    }
+    for good in [text, "version = 0\nproposals = [\"aes128gcm16\"]"] {
+        assert!(parse(&target(good)).is_ok(), "{good}");
+    }
+}
+
+#[test]
 fn a_slip_in_the_role_makes_no_file_of_another_process() {
     let name = format!("caravan-agent-role-{}.toml", std::process::id());
     let path = std::env::temp_dir().join(name);

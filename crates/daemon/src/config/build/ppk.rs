@@ -1,4 +1,4 @@
-//! A connection's post-quantum pre-shared key (RFC 8784).
+//! A connection's post-quantum pre-shared key (RFC 8784, RFC 9867).
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ use crate::agent::objectives::{Options, SecurityOption};
 use crate::agent::retry::{self, Retry};
 use crate::agent::{Digest, calendar};
 use crate::time::{Duration, Instant};
-use zeroize::{Zeroize as _, Zeroizing};
+use zeroize::Zeroizing;
 
 /// The longest time for which an offer holds, whatever Target says.
 const OFFER_MAX: Duration = Duration::from_secs(300);
@@ -196,18 +196,15 @@ impl Host {
         let tunnel = verified.tunnel();
         // It serves for this tunnel alone, and nobody asks for it again.
         let ppk = verified.ppk.take().map(|it| it.of_tunnel(tunnel));
-        let mut referral = Referral {
+        let referral = Referral {
             handle: exchange.handle.0,
             key: verified.key.0,
             time: self.clock.seconds(now),
             request: verified.body.clone(),
             signature: verified.signature.0,
-            ppk: ppk.as_ref().map(|it| Ppk(it.0)),
+            ppk: ppk.as_ref().map(|it| Ppk(it.octets())),
         };
         let body = Zeroizing::new(referral.to_vec());
-        if let Some(ppk) = &mut referral.ppk {
-            ppk.0.zeroize();
-        }
         let entry = self.config.targets.get(&verified.target);
         let Some(to) = entry.map(|entry| entry.identity.sealing) else {
             return self.fail(id, Why::Misdirected, now);

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use crypto::ed25519::{Signature, VerifyKey};
 use crypto::hpke::PublicKey;
 use wire::agent::{Inquiry, Kind, LABEL_LEN, Offer, Referral, Request, Sealed};
-use zeroize::Zeroize as _;
 
 use super::{
     ASK_MAX, Ask, Discard, Evidence, HostEntry, IN_PROGRESS_MAX, Inquired, Output, Question,
@@ -117,14 +116,10 @@ impl Target {
         let Some((name, body)) = self.open_from_host(from, sealed, now) else {
             return;
         };
-        let Ok(mut referral) = Referral::parse(&body) else {
+        let Ok(referral) = Referral::parse(&body) else {
             return self.count(Discard::Malformed);
         };
-        let ppk = referral.ppk.as_mut().map(|it| {
-            let ppk = TunnelPpk(it.0);
-            it.0.zeroize();
-            ppk
-        });
+        let ppk = referral.ppk.map(|it| TunnelPpk::of_octets(it.0));
         let signature = Signature(referral.signature);
         let request_digest = envelope::request_digest(&referral.request, &signature);
         let id = TunnelId::of(&request_digest);
@@ -167,6 +162,7 @@ impl Target {
             user,
             option,
             ike,
+            ppk_exchange: None,
             referral: Some(Box::new(Referred {
                 ppk: ppk.filter(|_| ike.is_some_and(|(_, has_ppk)| has_ppk)),
                 ..Referred::new(name, from, request_digest, request, now)
@@ -191,7 +187,7 @@ impl Target {
     fn why_not(
         &self,
         host: &HostEntry,
-        (referral, evidence): (&Referral, &Evidence),
+        (referral, evidence): (&Referral<'_>, &Evidence),
         request: &Request,
         option: Option<SecurityOption>,
         now: Instant,

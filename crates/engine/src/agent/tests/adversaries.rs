@@ -227,7 +227,7 @@ fn a_lying_host_cannot_change_or_reuse_targets_part() {
 
 /// Refers a request to Target by Host's own hand.
 fn refer(world: &mut World, key: &SigningKey, request: &Request, by: &SigningKey) {
-    refer_with(world, key, request, by, Some(Ppk([66; 32])));
+    refer_with(world, key, request, by, Some(Ppk(&[66; 32])));
 }
 
 /// The same, with this PPK.
@@ -236,7 +236,7 @@ fn refer_with(
     key: &SigningKey,
     request: &Request,
     by: &SigningKey,
-    ppk: Option<Ppk>,
+    ppk: Option<Ppk<'_>>,
 ) {
     let body = request.to_vec();
     let label = [66; 16];
@@ -307,13 +307,13 @@ fn a_lying_host_cannot_take_the_ppk_away_or_put_its_own() {
     assert!(world.ends.is_empty());
     assert_eq!(world.told(Step::Refused, Why::NoPpk), 1);
     let (mut world, heard) = waiting();
-    refer_with(&mut world, &key, &heard.request, &key, Some(Ppk([66; 32])));
+    refer_with(&mut world, &key, &heard.request, &key, Some(Ppk(&[66; 32])));
     let ends: Vec<_> = world.ends.values().collect();
-    let of_host = ends[0].ppk.as_ref().map(|ppk| ppk.0);
+    let of_host = ends[0].ppk.as_ref().map(|ppk| *ppk.octets());
     assert_eq!(of_host, Some([66; 32]));
     // Client never uses it: it derives its own.
     let own = key_ppk(1).of_tunnel(ends[0].tunnel);
-    assert_ne!(of_host, Some(own.0));
+    assert_ne!(of_host, Some(*own.octets()));
 }
 
 #[test]

@@ -3,11 +3,12 @@
 use wire::agent::Verdict;
 
 use super::world::*;
-use crate::agent::audit::{Step, Why};
+use crate::agent::audit::{Event, Step, Why};
 use crate::agent::client::{self, Outcome};
 use crate::agent::host::{Record, State};
 use crate::agent::ike::{IkeAbilities, IkeVersion};
 use crate::agent::objectives::Objectives;
+use crate::ikev2::ppk::PpkExchange;
 use crate::time::Duration;
 
 /// A world in which one user has asked.
@@ -41,14 +42,19 @@ fn both_ends_have_the_ppk_of_the_key_and_host_has_forgotten_it() {
     let (seat, end) = (&world.seats[0], world.ends.values().next().unwrap());
     assert!(seat.was_up && end.ike == IkeVersion::V2);
     let expected = key_ppk(1).of_tunnel(end.tunnel);
-    assert_eq!(seat.ppk, Some(expected.0));
-    assert_eq!(end.ppk.as_ref().map(|ppk| ppk.0), Some(expected.0));
+    assert_eq!(seat.ppk, Some(*expected.octets()));
+    assert_eq!(
+        end.ppk.as_ref().map(|ppk| *ppk.octets()),
+        Some(*expected.octets())
+    );
     assert!(record(&world).ppk.is_none());
     let up = world.log.iter().filter(|it| it.step == Step::Up);
     assert!(up.clone().count() == 2 && up.clone().all(|it| it.has_ppk));
     assert!(up.clone().all(|it| it.ike == Some(IkeVersion::V2)));
+    let is_early = |it: &Event| it.ppk_exchange == Some(PpkExchange::IkeIntermediate);
+    assert!(up.clone().all(is_early));
     // Neither a message nor a line of the log has it, or what it is made of.
-    for octets in [&expected.0, key_ppk(1).octets()] {
+    for octets in [expected.octets(), key_ppk(1).octets()] {
         let mut payloads = world.sent.iter().map(|(_, _, payload)| payload);
         assert!(payloads.all(|it| !it.windows(8).any(|part| part == &octets[..8])));
         let digits: String = octets.iter().map(|octet| format!("{octet:02x}")).collect();
@@ -95,6 +101,12 @@ fn a_tunnel_has_no_ppk_where_an_end_has_none() {
         let end = world.ends.values().next().unwrap();
         assert!(world.seats[0].was_up && end.ike == version && end.ppk.is_none());
         assert!(world.seats[0].ppk.is_none() && record(&world).ppk.is_none());
+        let up = world.log.iter().filter(|it| it.step == Step::Up);
+        assert!(up.clone().count() == 2 && up.clone().all(|it| it.ike == Some(version)));
+        assert!(
+            up.clone()
+                .all(|it| !it.has_ppk && it.ppk_exchange.is_none())
+        );
     }
 }
 
@@ -113,5 +125,38 @@ fn ends_without_a_common_version_spend_no_key_unless_nothing_is_negotiated() {
             },
         );
         assert!(world.seats[0].was_up);
+    }
+}
+
+#[test]
+fn the_log_of_unprotected_traffic_names_no_version_of_ike_and_no_ppk() {
+    let none = |config: &mut client::Config| config.objectives = Objectives::default();
+    let world = asked(|_| {}, none);
+    assert!(world.seats[0].was_up && world.log.iter().any(|it| it.step == Step::Up));
+    for event in &world.log {
+        let line = event.to_string();
+        assert!(!line.contains(" ike=") && !line.contains(" ppk"), "{line}");
+    }
+}
+
+#[test]
+fn the_log_says_in_which_exchange_the_ppk_was_taken() {
+    for (exchange, field) in [
+        (Some(PpkExchange::IkeAuth), " ppk=yes ppk-in=ike-auth "),
+        (
+            Some(PpkExchange::IkeIntermediate),
+            " ppk=yes ppk-in=ike-intermediate ",
+        ),
+        (None, " ppk=yes until="),
+    ] {
+        let world = asked(|world| world.ppk_exchange = exchange, |_| {});
+        let up = world.log.iter().filter(|it| it.step == Step::Up);
+        let lines: Vec<String> = up.map(Event::to_string).collect();
+        assert!(
+            lines.len() == 2 && lines.iter().all(|it| it.contains(field)),
+            "{lines:?}"
+        );
+        let before = world.log.iter().filter(|it| it.step == Step::Built);
+        assert!(before.clone().count() == 1 && before.clone().all(|it| it.ppk_exchange.is_none()));
     }
 }

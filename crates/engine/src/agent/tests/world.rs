@@ -19,10 +19,11 @@ use crate::agent::objectives::{Objective, Objectives, Options, SecurityOption};
 use crate::agent::ppk::KeyPpk;
 use crate::agent::sheet::{self, Key, Secret};
 use crate::agent::target::{
-    self, Access, Answer, Ask, Build, Came, Credential, Former, HostEntry, Progress, Spending,
-    Standing, Target,
+    self, Access, Answer, Ask, Build, Came, Credential, Former, HostEntry, Progress, Seen,
+    Spending, Standing, Target,
 };
 use crate::agent::{Clock, Digest, Handle, TunnelId};
+use crate::ikev2::ppk::PpkExchange;
 use crate::time::{Calendar, Duration, Instant};
 
 pub(super) const TODAY: Calendar = Calendar(1_795_000_000);
@@ -104,6 +105,8 @@ pub(super) struct World {
     pub(super) options: Options,
     /// What Target's back-end can do in IKE.
     pub(super) ike: IkeAbilities,
+    /// In which exchange both back-ends say that they have taken a PPK.
+    pub(super) ppk_exchange: Option<PpkExchange>,
     /// What Target's back-end says when it is asked.
     pub(super) can_build: bool,
     pub(super) accepts_legacy: bool,
@@ -205,6 +208,7 @@ impl World {
             effects: BTreeMap::new(),
             options: Options::ALL,
             ike: IkeAbilities::ALL,
+            ppk_exchange: Some(PpkExchange::IkeIntermediate),
             can_build: true,
             accepts_legacy: false,
             places: [16, 16],
@@ -497,16 +501,22 @@ impl World {
             Credential::SessionKey(key) => here.session_key == Some(key.0),
         });
         let ppk = self.ends.get(&id).and_then(|end| end.ppk.as_ref());
-        let is_good = is_good && ppk.map(|it| it.0) == here.ppk;
+        let is_good = is_good && ppk.map(|it| *it.octets()) == here.ppk;
         here.was_up |= is_good;
+        let exchange = self.ppk_exchange;
         if let Some(client) = &mut here.client {
+            client.ppk_taken(exchange);
             client.built(is_good, self.now);
         }
         if let Some(target) = &mut self.target
             && is_good
         {
-            let peer = address(Node::Client(seat)).ip();
-            target.arrived(id, Came::Seen(Some(peer)), self.now);
+            let peer = Some(address(Node::Client(seat)).ip());
+            let seen = Seen {
+                peer,
+                ppk: exchange,
+            };
+            target.arrived(id, Came::Seen(seen), self.now);
         }
     }
 
@@ -583,7 +593,7 @@ impl World {
                 here.tunnel = here.client.is_some().then_some(tunnel.id);
                 here.session_key = tunnel.session_key.as_ref().map(|key| key.0);
                 here.option = Some(tunnel.option);
-                here.ppk = tunnel.ppk.as_ref().map(|ppk| ppk.0);
+                here.ppk = tunnel.ppk.as_ref().map(|ppk| *ppk.octets());
                 if here.session_key.is_none() {
                     assert_eq!(tunnel.tunneling.client_chain[0], here.certificate);
                 }

@@ -21,15 +21,20 @@ pub(super) fn path(kind: Kind, folder: &str) -> Result<(), WriteFault> {
 /// A TOML basic string, which is one of JSON too, and a string of PostScript-like languages.
 pub(super) fn toml(text: &str) -> String {
     let mut quoted = String::from("\"");
+    toml_signs(text, &mut quoted);
+    quoted + "\""
+}
+
+/// What is between the quotes of such a string.
+pub(super) fn toml_signs(text: &str, out: &mut String) {
     for c in text.chars() {
         match c {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            c if c.is_control() => quoted.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => quoted.push(c),
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            c if c.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
         }
     }
-    quoted + "\""
 }
 
 /// A string of TOML's words: `["a", "b"]`.

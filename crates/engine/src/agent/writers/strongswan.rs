@@ -2,10 +2,11 @@
 
 use wire::agent::Network;
 use wire::vici::{Section, Value};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-use super::quote::toml as quoted;
+use super::quote::toml_signs as quote;
 use super::texts::Texts;
-use super::{Kind, WriteFault, words};
+use super::{Kind, WriteFault, meant, words};
 use crate::agent::description::{Credential, Description, Inner, Side};
 use crate::agent::ike::IkeVersion;
 use crate::agent::objectives::SecurityOption;
@@ -13,6 +14,9 @@ use crate::suite::{EspSuite, Ikev2Suite};
 
 /// The name of the child.
 const CHILD: &str = "net";
+const INDENT: &str = "  ";
+/// Octets that a quoted octet has at most: a control character is `\u0001`.
+const QUOTED_MAX: usize = 6;
 
 /// What a charon knows besides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,18 +25,39 @@ pub struct Charon {
     pub has_mlkem: bool,
 }
 
-/// What charon is told by vici. It may contain keys: whoever sends it wipes it.
+/// What charon is told by vici.
 pub struct Vici {
     /// Of `load-pool`, if there is an address to lend.
-    pub pool: Option<Section>,
+    pub pool: Option<Wiped>,
     /// Of `load-shared`, with a pre-shared key.
-    pub shared: Option<Section>,
+    pub shared: Option<Wiped>,
     /// Of another `load-shared`, with a post-quantum pre-shared key.
-    pub ppk: Option<Section>,
+    pub ppk: Option<Wiped>,
     /// Of `load-key`, with certificates.
-    pub key: Option<Section>,
+    pub key: Option<Wiped>,
     /// Of `load-conn`.
-    pub connection: Section,
+    pub connection: Wiped,
+}
+
+/// A section that may have keys. Wiped on drop.
+pub struct Wiped(pub Section);
+
+impl Drop for Wiped {
+    fn drop(&mut self) {
+        wipe(&mut self.0);
+    }
+}
+
+impl ZeroizeOnDrop for Wiped {}
+
+fn wipe(section: &mut Section) {
+    for (_, value) in &mut section.0 {
+        match value {
+            Value::Section(inner) => wipe(inner),
+            Value::Octets(octets) => octets.zeroize(),
+            Value::List(items) => items.iter_mut().for_each(Zeroize::zeroize),
+        }
+    }
 }
 
 /// How certificates are named: by files, or by themselves.
@@ -77,8 +102,8 @@ pub(super) fn write(it: &Description, folder: &str) -> Result<Texts, WriteFault>
     if !secrets.0.is_empty() {
         whole = whole.with_section("secrets", secrets);
     }
-    let mut text = String::new();
-    print(&whole, 0, &mut text);
+    let whole = Wiped(whole);
+    let text = printed(&whole.0);
     texts.configuration(format!("{folder}/conf.d/{name}.conf"), "#", text);
     texts.run(&["swanctl", "--load-all", "--noprompt"]);
     match (it.side, it.option) {
@@ -106,6 +131,7 @@ pub fn vici(it: &Description, charon: Charon) -> Result<Vici, WriteFault> {
             why,
         });
     }
+    let it = &*meant(it);
     let name = it.name();
     let (shared, key) = match &it.credential {
         Credential::PresharedKey(key) => {
@@ -131,11 +157,11 @@ pub fn vici(it: &Description, charon: Charon) -> Result<Vici, WriteFault> {
     });
     let connection = connection(it, &Certificates::Themselves, charon)?;
     Ok(Vici {
-        pool: pool(it),
-        shared,
-        ppk,
-        key,
-        connection: Section::new().with_section(&name, connection),
+        pool: pool(it).map(Wiped),
+        shared: shared.map(Wiped),
+        ppk: ppk.map(Wiped),
+        key: key.map(Wiped),
+        connection: Wiped(Section::new().with_section(&name, connection)),
     })
 }
 
@@ -290,25 +316,94 @@ fn esp(suite: &EspSuite) -> String {
     words.strip_prefix("ah-").unwrap_or(&words).to_owned()
 }
 
-/// Prints one setting a line, as swanctl.conf wants it.
+/// One setting a line, as swanctl.conf wants it. The text has its room from the start and is made
+/// in place: a text that grows or is put together leaves parts of a key behind.
+fn printed(section: &Section) -> Zeroizing<String> {
+    let mut text = Zeroizing::new(String::with_capacity(room(section, 0)));
+    print(section, 0, &mut text);
+    text
+}
+
+/// Octets that it needs at most.
+fn room(section: &Section, depth: usize) -> usize {
+    let elements = section.0.iter().map(|(key, value)| {
+        let line = 2 * INDENT.len() * depth + 2 * key.len() + "\"\" = {}\n\n".len();
+        line + match value {
+            Value::Section(inner) => room(inner, depth + 1),
+            Value::Octets(octets) => QUOTED_MAX * octets.len(),
+            Value::List(items) => items.iter().map(|it| QUOTED_MAX * it.len() + 2).sum(),
+        }
+    });
+    elements.sum()
+}
+
 fn print(section: &Section, depth: usize, out: &mut String) {
-    let indent = "  ".repeat(depth);
-    let octets = |octets: &[u8]| quoted(&String::from_utf8_lossy(octets));
     for (key, value) in &section.0 {
+        out.extend(core::iter::repeat_n(INDENT, depth));
+        out.push_str(key);
         match value {
             Value::Section(inner) => {
-                out.push_str(&format!("{indent}{key} {{\n"));
+                out.push_str(" {\n");
                 print(inner, depth + 1, out);
-                out.push_str(&format!("{indent}}}\n"));
+                out.extend(core::iter::repeat_n(INDENT, depth));
+                out.push_str("}\n");
             }
-            Value::Octets(value) => out.push_str(&format!("{indent}{key} = {}\n", octets(value))),
+            Value::Octets(value) => {
+                out.push_str(" = \"");
+                quote(&String::from_utf8_lossy(value), out);
+                out.push_str("\"\n");
+            }
             Value::List(items) => {
-                let items: Vec<_> = items
-                    .iter()
-                    .map(|item| String::from_utf8_lossy(item))
-                    .collect();
-                out.push_str(&format!("{indent}{key} = {}\n", quoted(&items.join(", "))));
+                out.push_str(" = \"");
+                for (at, item) in items.iter().enumerate() {
+                    out.push_str(if at == 0 { "" } else { ", " });
+                    quote(&String::from_utf8_lossy(item), out);
+                }
+                out.push_str("\"\n");
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn section() -> Section {
+        let secret = Section::new()
+            .with("id", "cta-07")
+            .with("secret", "k\"e\\y\n");
+        let all = Section::new().with_section("ppk-cta", secret);
+        let lists = Section::new().with_list("vips", ["0.0.0.0", "::"]);
+        let lists = lists.with_list("none", [""; 0]);
+        Section::new()
+            .with_section("secrets", all)
+            .with_section("connections", lists)
+    }
+
+    #[test]
+    fn a_text_is_quoted_and_has_not_grown() {
+        let text = printed(&section());
+        let expected = "secrets {\n  ppk-cta {\n    id = \"cta-07\"\n    secret = \
+                        \"k\\\"e\\\\y\\u000a\"\n  }\n}\nconnections {\n  vips = \"0.0.0.0, ::\"\n  \
+                        none = \"\"\n}\n";
+        assert_eq!(*text, expected);
+        assert_eq!(text.capacity(), room(&section(), 0));
+        let hostile = Section::new()
+            .with("", vec![1; 99])
+            .with_list("", [[0xff; 50]; 9]);
+        assert_eq!(printed(&hostile).capacity(), room(&hostile, 0));
+    }
+
+    #[test]
+    fn what_may_have_keys_is_wiped() {
+        const fn is_wiped<T: ZeroizeOnDrop>() {}
+        const { is_wiped::<Wiped>() };
+        let mut all = section();
+        wipe(&mut all);
+        let text = printed(&all);
+        for word in ["k\\", "cta-07", "0.0"] {
+            assert!(!text.contains(word), "{word}: {}", *text);
         }
     }
 }

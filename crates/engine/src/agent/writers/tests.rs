@@ -129,7 +129,7 @@ fn ikev2_and_its_ppk_are_written_by_who_has_them() {
             let mut it = description(side, SecurityOption::Esp, credential);
             it.ike = IkeVersion::V2;
             it.proposals = Proposals::read(&words.map(str::to_owned), it.ike, false).unwrap();
-            it.ppk = Some(Ppk::of_tunnel(it.tunnel, TunnelPpk([0xcd; 32])));
+            it.ppk = Some(Ppk::of_tunnel(it.tunnel, TunnelPpk::of_octets(&[0xcd; 32])));
             let texts = match write(kind, &it) {
                 Err(WriteFault::Version { .. }) => {
                     assert!(!kind.ike().has(IkeVersion::V2), "{kind:?}");
@@ -142,6 +142,8 @@ fn ikev2_and_its_ppk_are_written_by_who_has_them() {
                 texts => texts.unwrap(),
             };
             check(&texts, &it);
+            let whole = texts.to_private();
+            assert!(*whole == texts.to_string() && whole.capacity() == whole.len());
             let files: Vec<&str> = texts.files.iter().map(|file| &file.text[..]).collect();
             let text = files.join("\n");
             assert_eq!(text.matches(&"cd".repeat(32)).count(), 1, "{kind:?}");
@@ -158,6 +160,27 @@ fn ikev2_and_its_ppk_are_written_by_who_has_them() {
             assert!(!is_v1.iter().any(|word| text.contains(word)), "{text}");
             // charon 5.9 and pluto do not have it.
             assert_eq!(text.contains("mlkem"), kind == Kind::Caravan, "{text}");
+        }
+    }
+}
+
+#[test]
+fn unprotected_traffic_has_no_suite_of_ike_and_no_ppk() {
+    for kind in Kind::ALL {
+        for side in SIDES {
+            let credential = certificates(authority("CN=Example CA"));
+            let mut it = description(side, SecurityOption::Native, credential);
+            if kind.ike().has(IkeVersion::V2) {
+                it.ike = IkeVersion::V2;
+                let words = ["ike-aes128-sha256-modp2048".to_owned()];
+                it.proposals = Proposals::read(&words, it.ike, false).unwrap();
+            }
+            it.ppk = Some(Ppk::of_tunnel(it.tunnel, TunnelPpk::of_octets(&[0xcd; 32])));
+            let whole = write(kind, &it).unwrap().to_string();
+            for word in ["\tike=", "ppk", "PPK", &"cd".repeat(32)] {
+                assert!(!whole.contains(word), "{kind:?} {word}: {whole}");
+            }
+            assert!(vici(&it, Charon::default()).unwrap().ppk.is_none());
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a writer makes.
 
-use core::fmt;
+use core::fmt::{self, Write as _};
 
 use crypto::cert::{certificate_pem, private_key_pem};
 use zeroize::Zeroizing;
@@ -54,10 +54,18 @@ impl Texts {
     }
 
     /// Adds a file with the notes in front, in the implementation's sign of a comment.
-    pub(super) fn configuration(&mut self, path: String, sign: &str, text: String) {
-        let text = Zeroizing::new(text);
+    pub(super) fn configuration(
+        &mut self,
+        path: String,
+        sign: &str,
+        text: impl Into<Zeroizing<String>>,
+    ) {
+        let text = text.into();
         let notes = self.notes.iter().map(|note| format!("{sign} {note}\n"));
-        let whole = notes.collect::<String>() + &text;
+        let notes: String = notes.collect();
+        let mut whole = Zeroizing::new(String::with_capacity(notes.len() + text.len()));
+        whole.push_str(&notes);
+        whole.push_str(&text);
         self.file(path, whole);
     }
 
@@ -76,6 +84,15 @@ impl Texts {
     /// Adds a private key in PEM.
     pub(super) fn key(&mut self, path: String, key: &Key) {
         self.file(path, private_key_pem(&key.0));
+    }
+
+    /// All of it as [`fmt::Display`] has it, in a buffer that does not grow and is wiped.
+    pub fn to_private(&self) -> Zeroizing<String> {
+        let mut counted = Counted(0);
+        let _ = write!(counted, "{self}");
+        let mut text = Zeroizing::new(String::with_capacity(counted.0));
+        let _ = write!(text, "{self}");
+        text
     }
 
     /// Adds a command that constructs.
@@ -106,6 +123,16 @@ impl Order {
     pub fn line(&self, kind: Kind) -> String {
         let words = self.0.iter().map(|word| quote::word(kind, word));
         words.collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Counts the octets of a text.
+struct Counted(usize);
+
+impl fmt::Write for Counted {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 += text.len();
+        Ok(())
     }
 }
 

@@ -71,8 +71,11 @@ impl Proposed {
         if let Some(pair) = &pair {
             chain.push(Payload::KeyExchange(pair.public().to_vec()));
         }
-        chain.push(Payload::Identification(local.to_identification()));
-        chain.push(Payload::Identification(remote.to_identification()));
+        for selector in [local, remote] {
+            let id = selector.to_identification();
+            let id = id.map_err(|fault| incompatible(fault.to_string()))?;
+            chain.push(Payload::Identification(id));
+        }
         if child.mode == Mode::Transport && is_udp {
             chain.push(Payload::NatOriginalAddress(sa.path.local.ip()));
             chain.push(Payload::NatOriginalAddress(sa.path.remote.ip()));

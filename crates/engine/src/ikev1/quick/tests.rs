@@ -532,7 +532,7 @@ fn a_public_value_of_low_order_is_refused_by_either_end_of_pfs() {
 /// The answer of a gateway that sees the client, or itself, at another address: both identities and
 /// both NAT-OA payloads.
 fn seen_at(station: &str, gateway: &str, told: [&str; 2]) -> impl Fn(&mut Vec<Payload>) {
-    let ids = [station, gateway].map(|text| selector(text).to_identification());
+    let ids = [station, gateway].map(|text| selector(text).to_identification().unwrap());
     let told = told.map(|text| text.parse::<IpAddr>().unwrap());
     move |chain| {
         chain.retain(|it| {
@@ -894,7 +894,8 @@ fn an_answer_that_was_not_offered_is_refused() {
         (
             "selectors differ: the peer answered 10.9.0.2",
             Box::new(|chain: &mut Vec<Payload>| {
-                chain[2] = Payload::Identification(selector("10.9.0.2").to_identification());
+                chain[2] =
+                    Payload::Identification(selector("10.9.0.2").to_identification().unwrap());
             }),
         ),
         (
@@ -929,7 +930,7 @@ fn an_answer_that_was_not_offered_is_refused() {
 fn an_answer_for_a_part_of_what_was_asked_is_taken_and_for_more_is_not() {
     let remote = |text: &'static str| {
         answered_with(move |chain| {
-            chain[3] = Payload::Identification(selector(text).to_identification());
+            chain[3] = Payload::Identification(selector(text).to_identification().unwrap());
         })
     };
     let part = selector("10.9.0.0/16[tcp/80]");
@@ -940,7 +941,7 @@ fn an_answer_for_a_part_of_what_was_asked_is_taken_and_for_more_is_not() {
         ..part
     };
     let Ok(QuickProgress::Complete(child)) = answered_with(move |chain| {
-        chain[3] = Payload::Identification(inside.to_identification());
+        chain[3] = Payload::Identification(inside.to_identification().unwrap());
     }) else {
         panic!("a part was refused");
     };

@@ -4,6 +4,7 @@
 use wire::ikev2::{Header, Message as WireMessage, Notify, NotifyType, Payload, write_payloads};
 
 use super::world::{Proof, Setup, Who, World};
+use crate::ikev2::ppk::PpkExchange;
 
 const KEY: &str = "0123456789abcdef0123456789abcdef";
 const OTHER: &str = "fedcba9876543210fedcba9876543210";
@@ -18,7 +19,15 @@ fn setup(station: Key, gateway: Key) -> Setup {
 }
 
 fn names(world: &World) -> [Option<&str>; 2] {
-    [&world.station, &world.gateway].map(|end| end.session.as_ref()?.ppk())
+    [&world.station, &world.gateway].map(|end| {
+        let ppk = end.session.as_ref()?.ppk()?;
+        Some(&ppk.id[..])
+    })
+}
+
+/// In which exchange both ends have it.
+fn exchanges(world: &World) -> [Option<PpkExchange>; 2] {
+    [&world.station, &world.gateway].map(|end| Some(end.session.as_ref()?.ppk()?.exchange))
 }
 
 const PROOFS: [(Proof, Proof); 5] = [
@@ -42,6 +51,7 @@ fn both_ends_have_it_whatever_proves_them() {
             };
             let mut world = setup.established();
             assert_eq!(names(&world), [Some("fleet"); 2]);
+            assert_eq!(exchanges(&world), [Some(PpkExchange::IkeAuth); 2]);
             let says = |what: &str| world.station.arrows.iter().any(|it| it.contains(what));
             assert!(says("N(USE_PPK)") && says("N(PPK_IDENTITY)"));
             assert_eq!(says("N(NO_PPK_AUTH)"), !is_required);
@@ -239,6 +249,7 @@ fn in_an_exchange_before_auth_it_protects_the_first_ike_sa_too() {
                     world.assert_agreed(1);
                 }
                 assert_eq!(names(&world), [Some("fleet"); 2]);
+                assert_eq!(exchanges(&world), [Some(PpkExchange::IkeIntermediate); 2]);
             }
         }
     }
