@@ -8,11 +8,11 @@ from unittest import mock
 import pytest
 
 from caravan.files import CATALOGUE
-from caravan.lab.core import Question, find
-from caravan.testbed.capture import PCAP_MAGIC
+from caravan.lab.core import Question, find, kernel
+from caravan.testbed.capture import PCAP_MAGIC, read_pcap
 from caravan.testbed.connection import PublicKey
 from caravan.testbed.graph import NotForTestbed
-from caravan.threeways.bed import Setting
+from caravan.threeways.bed import Setting, running
 from caravan.threeways.compare import NAMES, three_ways
 from caravan.threeways.ends import connection
 
@@ -50,6 +50,15 @@ def test_simulation_and_testbed_agree_where_the_link_limits(
     assert difference is not None and abs(difference) < TCP_TOLERANCE
 
 
+IKEV1 = """
+name = "ikev1"
+title = "IKEv1"
+suite = "aes128gcm16-modp2048"
+[keys]
+exchange = "ikev1-main"
+proposal = "aes128-sha256-modp2048"
+proof = "{proof}"
+"""
 IKEV2 = """
 name = "ikev2"
 title = "IKEv2"
@@ -59,6 +68,8 @@ exchange = "ikev2"
 proposal = "aes128gcm16-prfsha256-{method}"
 proof = "{proof}"
 """
+NO_NAT = ("node.nat.role=router", "node.nat.udp_timeout=")
+MARKER = bytes(4)
 X25519, HYBRID = "curve25519", "curve25519-ke1_mlkem768"
 SIGNATURE_BYTES = 2
 """A signature of ECDSA in DER has an octet more or less than in the lab, seldom two."""
@@ -103,9 +114,40 @@ def test_ikev2_has_the_same_messages_at_each_level(
         assert difference is not None and -0.5 < difference < TCP_TOLERANCE, level
 
 
-def own_policy(name: str, text: str) -> Setting:
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("text", "edits", "is_split", "has_marker"),
+    [
+        (IKEV1.format(proof="psk"), (), False, True),
+        (IKEV1.format(proof="psk"), NO_NAT, False, False),
+        (IKEV1.format(proof="rsa2048"), (), True, True),
+        (IKEV1.format(proof="rsa2048"), NO_NAT, True, False),
+        (IKEV2.format(method=X25519, proof="psk"), (), False, True),
+        (IKEV2.format(method=X25519, proof="rsa2048"), (), True, True),
+    ],
+)
+def test_each_message_of_a_captured_handshake_has_the_octets_of_the_lab(
+    text: str, edits: tuple[str, ...], is_split: bool, has_marker: bool, tmp_path: Path
+) -> None:
+    road = own_policy("3des-md5", text, *edits)
+    exchange = kernel(road.opened)["simulate"]["exchange"]
+    with running(road, tmp_path) as bed:
+        assert bed.arrival is not None
+        frames = [frame for frame in read_pcap(bed.arrival) if frame.is_handshake]
+    rows = exchange["messages"]
+    captured = [[frames.pop(0) for _ in range(row["datagrams"])] for row in rows]
+    sizes = [sum(len(frame.packet) for frame in message) for message in captured]
+    assert not frames
+    assert sizes == [row["wire_bytes"] for row in rows]
+    assert sum(sizes) == exchange["wire_bytes"]
+    assert any(len(message) > 1 for message in captured) == is_split
+    # Behind ports and checksums of UDP.
+    assert {frame.payload[8:12] == MARKER for frame in captured[-1]} == {has_marker}
+
+
+def own_policy(name: str, text: str, *edits: str) -> Setting:
     """The scenario `road` under a policy that comes with the request, as from a study's folder."""
-    request = Question("road", (f"policy={name}", "traffic.bytes=100 KB")).request()
+    request = Question("road", (f"policy={name}", "traffic.bytes=100 KB", *edits)).request()
     catalogue = request["catalogue"]
     assert isinstance(catalogue, list)
     own = {"kind": "policy", "name": name, "file": "policies/own.toml", "text": text}
