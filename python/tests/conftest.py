@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from caravan.testbed import enter
-from caravan.testbed.connection import PublicKey
 from caravan.testbed.pki import CaravanAuthority
 from caravan.threeways.measurement import Keys
 
@@ -30,10 +29,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CaravanAutho
 @pytest.fixture(scope="module")
 def keys(authority: CaravanAuthority) -> Keys:
     """The gateway's and the station's certificates."""
-    return Keys(
-        PublicKey(authority.issue("sg.example"), authority),
-        PublicKey(authority.issue("ms.example"), authority),
-    )
+    return Keys.of(authority)
 
 
 @pytest.fixture

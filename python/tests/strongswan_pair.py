@@ -11,7 +11,6 @@ from pathlib import Path
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey, SharedKey
-from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.remote_access import (
     GATEWAY_ADDRESS,
     INNER_POOL,
@@ -20,15 +19,10 @@ from caravan.testbed.remote_access import (
 )
 from caravan.testbed.strongswan import StrongSwan
 from caravan.testbed.traffic import download, serve_files
+from caravan.threeways.measurement import Keys
 
 SETTLE_S = 15.0
 NAMES = ("sg.example", "ms.example")
-
-
-def certificates(authority: CaravanAuthority) -> tuple[PublicKey, PublicKey]:
-    """The gateway's and the station's."""
-    gateway, station = (PublicKey(authority.issue(name), authority) for name in NAMES)
-    return gateway, station
 
 
 def road_warrior(
@@ -50,6 +44,17 @@ def road_warrior(
         wants_address=True,
     )
     return gateway, station
+
+
+def ends_of_ikev2(
+    keys: Keys, proposals: str, esp_proposals: str = "aes128gcm16", *, has_certificates: bool = True
+) -> tuple[Connection, Connection]:
+    """The same with IKEv2, by certificates or a key that both ends share."""
+    shared = SharedKey("a group key of the fleet, long enough for pluto")
+    both = Connection(
+        shared, version=2, is_legacy=False, proposals=proposals, esp_proposals=esp_proposals
+    )
+    return road_warrior(both, keys if has_certificates else (shared, shared))
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,6 @@ from caravan.bench.systems import (
     Bench,
 )
 from caravan.bench.wireguard import KeyPair, Peer, configuration, control
-from caravan.testbed.connection import PublicKey
 from caravan.testbed.pki import CaravanAuthority
 from caravan.threeways.measurement import Keys
 
@@ -410,10 +409,7 @@ def answer_once(listener: socket.socket, answer: bytes) -> None:
 def test_plain_and_strongswan_are_measured_side_by_side(
     authority: CaravanAuthority, output: Path
 ) -> None:
-    keys = Keys(
-        PublicKey(authority.issue("sg.example"), authority),
-        PublicKey(authority.issue("ms.example"), authority),
-    )
+    keys = Keys.of(authority)
     told: list[str] = []
     probe = Probe(build(TOP, "daemon", "probe", profile="dev"))
     with Bench(keys, output / "no-peers", output) as bench:
@@ -437,10 +433,7 @@ def test_plain_and_strongswan_are_measured_side_by_side(
 def test_clients_of_the_bench_connect_to_both_gateways(
     authority: CaravanAuthority, output: Path
 ) -> None:
-    keys = Keys(
-        PublicKey(authority.issue("sg.example"), authority),
-        PublicKey(authority.issue("ms.example"), authority),
-    )
+    keys = Keys.of(authority)
     program = build(TOP, "daemon", "load", profile="dev")
     load = Load.prepare(program, keys, output / "of-load")
     with Bench(keys, output / "no-peers", output) as bench:
@@ -454,10 +447,7 @@ def test_clients_of_the_bench_connect_to_both_gateways(
 
 @pytest.mark.root
 def test_moves_are_measured_with_both_systems(authority: CaravanAuthority, output: Path) -> None:
-    keys = Keys(
-        PublicKey(authority.issue("sg.example"), authority),
-        PublicKey(authority.issue("ms.example"), authority),
-    )
+    keys = Keys.of(authority)
     caravan, strongswan = roaming.measure(keys, output, 1, 1)
     assert (caravan.system, strongswan.system) == ("caravan", "strongSwan")
     (move,), (rebinding,) = caravan.moves, caravan.rebindings

@@ -11,12 +11,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from strongswan_pair import Pair, certificates, connected, road_warrior, settle
+from strongswan_pair import Pair, connected, road_warrior, settle
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan, order
 from caravan.testbed.connection import Connection, PublicKey
-from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.process import CommandFailed
 from caravan.testbed.remote_access import SERVER_ADDRESS
 from caravan.testbed.strongswan import StrongSwan
@@ -28,12 +27,6 @@ FILE_BYTES = 1_000_000
 ROLES = pytest.mark.parametrize("is_initiator", [True, False], ids=["initiator", "responder"])
 HYBRID = "aes256gcm16-curve25519-ke1_mlkem768"
 PLAIN = "aes128gcm16"
-
-
-@pytest.fixture(scope="module")
-def keys(authority: CaravanAuthority) -> tuple[PublicKey, PublicKey]:
-    """The gateway's and the station's certificates."""
-    return certificates(authority)
 
 
 def ends(keys: tuple[PublicKey, PublicKey], esp_proposals: str) -> tuple[Connection, Connection]:

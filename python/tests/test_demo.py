@@ -121,10 +121,7 @@ def shell(command: str) -> str:
 def test_the_commands_that_are_named_show_what_a_capture_holds(
     mode: str, suite: str, authority: CaravanAuthority, output: Path
 ) -> None:
-    keys = Keys(
-        PublicKey(authority.issue("sg.example"), authority),
-        PublicKey(authority.issue("ms.example"), authority),
-    )
+    keys = Keys.of(authority)
     make_file(output / "www/file", 10_000)
     host = f"{GATEWAY_ADDRESS}:{PUBLISHED_HTTP_PORT}" if mode == "transport" else SERVER_ADDRESS
     if mode == "ikev2":

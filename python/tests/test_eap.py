@@ -12,13 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from strongswan_pair import NAMES, certificates, connected, road_warrior
+from strongswan_pair import NAMES, connected, road_warrior
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.caravan import Caravan, add_user, remove_user
 from caravan.testbed.connection import Connection, Eap, PublicKey
-from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.remote_access import SERVER_ADDRESS
 from caravan.testbed.strongswan import StrongSwan
 from caravan.testbed.traffic import download, make_file, ping, serve_files
@@ -29,12 +28,6 @@ FILE_BYTES = 1_000_000
 USER, PASSWORD = "alice", "correct horse battery"
 ROLES = pytest.mark.parametrize("is_initiator", [True, False], ids=["initiator", "responder"])
 METHODS = pytest.mark.parametrize("method", ["mschapv2", "tls"])
-
-
-@pytest.fixture(scope="module")
-def keys(authority: CaravanAuthority) -> tuple[PublicKey, PublicKey]:
-    """The gateway's and the station's certificates."""
-    return certificates(authority)
 
 
 def ends(

@@ -8,7 +8,6 @@ import pytest
 
 from caravan.testbed import Network
 from caravan.testbed.caravan import Caravan
-from caravan.testbed.connection import PublicKey
 from caravan.testbed.host import Host
 from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.remote_access import GATEWAY_ADDRESS, SERVER_ADDRESS
@@ -56,10 +55,7 @@ def test_a_gateway_behind_a_nat_serves(
     mode: str, authority: CaravanAuthority, output: Path
 ) -> None:
     expected = make_file(output / "www/file", 1_000_000)
-    keys = Keys(
-        PublicKey(authority.issue("sg.example"), authority),
-        PublicKey(authority.issue("ms.example"), authority),
-    )
+    keys = Keys.of(authority)
     make_ends, place = {
         "tunnel": (tunnel_ends, SERVER_ADDRESS),
         "transport": (transport_ends, f"{GATEWAY_ADDRESS}:{PUBLISHED_HTTP_PORT}"),

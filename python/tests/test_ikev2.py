@@ -12,17 +12,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from strongswan_pair import certificates, connected, road_warrior, settle
+from strongswan_pair import connected, ends_of_ikev2, settle
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan
-from caravan.testbed.connection import Connection, PublicKey, SharedKey
-from caravan.testbed.pki import CaravanAuthority
+from caravan.testbed.connection import Connection, SharedKey
 from caravan.testbed.remote_access import (
     SERVER_ADDRESS,
 )
 from caravan.testbed.strongswan import StrongSwan
 from caravan.testbed.traffic import download, make_file, ping, serve_files
+from caravan.threeways.measurement import Keys
 
 pytestmark = pytest.mark.root
 
@@ -64,31 +64,13 @@ SUITES = (
 )
 
 
-@pytest.fixture(scope="module")
-def keys(authority: CaravanAuthority) -> tuple[PublicKey, PublicKey]:
-    """The gateway's and the station's certificates."""
-    return certificates(authority)
-
-
-def ends(
-    keys: tuple[PublicKey, PublicKey], suites: Suites, *, has_certificates: bool
-) -> tuple[Connection, Connection]:
+def ends(keys: Keys, suites: Suites, *, has_certificates: bool) -> tuple[Connection, Connection]:
     """The configuration of one connection for the gateway and for the station."""
-    shared = SharedKey("a group key of the fleet")
-    both = Connection(
-        shared,
-        version=2,
-        is_legacy=False,
-        proposals=suites.ike,
-        esp_proposals=suites.esp,
-    )
-    return road_warrior(both, keys if has_certificates else (shared, shared))
+    return ends_of_ikev2(keys, suites.ike, suites.esp, has_certificates=has_certificates)
 
 
 @PROOFS
-def test_two_caravans_carry_a_file(
-    has_certificates: bool, keys: tuple[PublicKey, PublicKey], output: Path
-) -> None:
+def test_two_caravans_carry_a_file(has_certificates: bool, keys: Keys, output: Path) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
     gateway, station = ends(keys, SUITES[0], has_certificates=has_certificates)
     # Renewals of everything meanwhile.
@@ -120,7 +102,7 @@ def test_a_file_crosses(
     is_initiator: bool,
     has_certificates: bool,
     suites: Suites,
-    keys: tuple[PublicKey, PublicKey],
+    keys: Keys,
     output: Path,
 ) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
@@ -136,7 +118,7 @@ def test_a_file_crosses(
 
 @ROLES
 def test_we_renew_the_child_and_the_ike_sa_without_loss(
-    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
+    is_initiator: bool, keys: Keys, output: Path
 ) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
     gateway, station = ends(keys, SUITES[0], has_certificates=True)
@@ -156,7 +138,7 @@ def test_we_renew_the_child_and_the_ike_sa_without_loss(
 
 @ROLES
 def test_charon_renews_the_child_and_the_ike_sa_without_loss(
-    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
+    is_initiator: bool, keys: Keys, output: Path
 ) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
     gateway, station = ends(keys, SUITES[0], has_certificates=True)
@@ -178,9 +160,7 @@ def test_charon_renews_the_child_and_the_ike_sa_without_loss(
 
 
 @ROLES
-def test_either_end_may_end_the_tunnel(
-    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
-) -> None:
+def test_either_end_may_end_the_tunnel(is_initiator: bool, keys: Keys, output: Path) -> None:
     make_file(output / "www/file", FILE_BYTES)
     gateway, station = ends(keys, SUITES[0], has_certificates=False)
     with connected(gateway, station, output, is_initiator=is_initiator) as pair:
@@ -196,9 +176,7 @@ def test_either_end_may_end_the_tunnel(
 
 
 @ROLES
-def test_the_defaults_of_both_meet(
-    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
-) -> None:
+def test_the_defaults_of_both_meet(is_initiator: bool, keys: Keys, output: Path) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
     gateway, station = ends(keys, SUITES[0], has_certificates=True)
     gateway, station = (replace(it, proposals="", esp_proposals="") for it in (gateway, station))
@@ -206,7 +184,7 @@ def test_the_defaults_of_both_meet(
         assert pair.fetch() == expected
 
 
-def test_a_wrong_key_is_named_at_both_ends(keys: tuple[PublicKey, PublicKey], output: Path) -> None:
+def test_a_wrong_key_is_named_at_both_ends(keys: Keys, output: Path) -> None:
     gateway, station = ends(keys, SUITES[0], has_certificates=False)
     station = replace(station, auth=SharedKey("another"))
     with RemoteAccess(RemoteAccessConfig(), output) as network:

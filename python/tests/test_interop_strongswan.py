@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from strongswan_pair import SETTLE_S, certificates, connected, road_warrior, settle
+from strongswan_pair import SETTLE_S, connected, road_warrior, settle
 
 from caravan.testbed import CommandFailed, RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan, write_files
@@ -105,12 +105,6 @@ MATRIX = [
         (True, False), (True, False), (True, False), (WEAK, PLAIN, FIT)
     )
 ] + [Case(is_initiator, True, True, STRONG) for is_initiator in (True, False)]
-
-
-@pytest.fixture(scope="module")
-def keys(authority: CaravanAuthority) -> tuple[PublicKey, PublicKey]:
-    """The gateway's and the station's certificates."""
-    return certificates(authority)
 
 
 def ends(case: Case, keys: tuple[PublicKey, PublicKey]) -> tuple[Connection, Connection]:

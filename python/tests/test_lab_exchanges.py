@@ -220,6 +220,25 @@ def test_the_first_message_of_ikev2_follows_from_its_formats() -> None:
     assert kem == [int(str(first["bytes"])) + octets - 32 for octets in (1184, 1088 + 8)]
 
 
+@pytest.mark.parametrize(
+    ("name", "asked", "answered"),
+    [
+        # An empty R-U-THERE has the format of its acknowledgement (RFC 3706 §5.3, §5.4).
+        ("ikev1-move", 0, 1),
+        ("ikev1-move", 2, 3),
+        ("ikev1-move", 4, 5),
+        # The peer copies what it is asked with (RFC 4555 §3.7).
+        ("ikev2-mobike", 2, 3),
+    ],
+)
+def test_an_answer_that_repeats_its_question_is_as_long(
+    name: str, asked: int, answered: int
+) -> None:
+    found = messages(name)
+    assert found[asked]["from"] != found[answered]["from"]
+    assert found[asked]["bytes"] == found[answered]["bytes"]
+
+
 def test_a_larger_message_takes_as_long_as_its_fragments() -> None:
     split = [one for one in messages("ikev2-rsa2048") if "packets" in one]
     assert len(split) == 2

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 from libreswan_pair import NEEDS_PLUTO, STATION_ADDRESS, Pair, connected
-from strongswan_pair import certificates, road_warrior, settle
+from strongswan_pair import ends_of_ikev2, settle
 
 from caravan.testbed.caravan import order
-from caravan.testbed.connection import Connection, Ppk, PublicKey, SharedKey
-from caravan.testbed.pki import CaravanAuthority
+from caravan.testbed.connection import Connection, Ppk
 from caravan.testbed.remote_access import GATEWAY_ADDRESS
+from caravan.threeways.measurement import Keys
 
 pytestmark = [pytest.mark.root, NEEDS_PLUTO]
 
@@ -63,21 +63,11 @@ SUITES = (
 )
 
 
-@pytest.fixture(scope="module")
-def keys(authority: CaravanAuthority) -> tuple[PublicKey, PublicKey]:
-    """The gateway's and the station's certificates."""
-    return certificates(authority)
-
-
 def ends(
-    keys: tuple[PublicKey, PublicKey], suites: Suites = SUITES[0], *, has_certificates: bool = True
+    keys: Keys, suites: Suites = SUITES[0], *, has_certificates: bool = True
 ) -> tuple[Connection, Connection]:
     """The configuration of one connection for the gateway and for the station."""
-    shared = SharedKey("a group key of the fleet, long enough for pluto")
-    both = Connection(
-        shared, version=2, is_legacy=False, proposals=suites.ike, esp_proposals=suites.esp
-    )
-    return road_warrior(both, keys if has_certificates else (shared, shared))
+    return ends_of_ikev2(keys, suites.ike, suites.esp, has_certificates=has_certificates)
 
 
 def spis(pair: Pair) -> tuple[str, str]:
@@ -107,7 +97,7 @@ def test_both_ends_have_the_same_child(
     suites: Suites,
     has_certificates: bool,
     is_initiator: bool,
-    keys: tuple[PublicKey, PublicKey],
+    keys: Keys,
     output: Path,
 ) -> None:
     both = ends(keys, suites, has_certificates=has_certificates)
@@ -133,7 +123,7 @@ def test_both_ends_have_the_same_child(
 
 @ROLES
 def test_either_end_renews_the_child_and_the_ike_sa(
-    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
+    is_initiator: bool, keys: Keys, output: Path
 ) -> None:
     with connected(*ends(keys), output, is_initiator=is_initiator) as pair:
         seen = [spis(pair)]
@@ -153,9 +143,7 @@ def test_either_end_renews_the_child_and_the_ike_sa(
 
 
 @ROLES
-def test_either_end_may_end_the_tunnel(
-    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
-) -> None:
+def test_either_end_may_end_the_tunnel(is_initiator: bool, keys: Keys, output: Path) -> None:
     both = ends(keys, has_certificates=False)
     with connected(*both, output, is_initiator=is_initiator) as pair:
         if not is_initiator:
@@ -177,7 +165,7 @@ def test_a_preshared_key_besides(
     has_intermediate: bool,
     has_certificates: bool,
     is_initiator: bool,
-    keys: tuple[PublicKey, PublicKey],
+    keys: Keys,
     output: Path,
 ) -> None:
     """With IKE_INTERMEDIATE pluto has a draft of RFC 9867, by other numbers: it gets RFC 8784.
@@ -202,7 +190,7 @@ def test_a_preshared_key_besides(
         settle(lambda: pair.agrees() and spis(pair) != before)
 
 
-def test_pluto_follows_our_move(keys: tuple[PublicKey, PublicKey], output: Path) -> None:
+def test_pluto_follows_our_move(keys: Keys, output: Path) -> None:
     with connected(*ends(keys), output, is_initiator=True) as pair:
         before = spis(pair)
         station = pair.network.ms
@@ -217,9 +205,7 @@ def test_pluto_follows_our_move(keys: tuple[PublicKey, PublicKey], output: Path)
         settle(lambda: pair.agrees() and spis(pair) != before)
 
 
-def test_we_follow_pluto_to_another_address(
-    keys: tuple[PublicKey, PublicKey], output: Path
-) -> None:
+def test_we_follow_pluto_to_another_address(keys: Keys, output: Path) -> None:
     gateway, station = ends(keys)
     with connected(gateway, station, output, is_initiator=False) as pair:
         before = spis(pair)

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 from newer_peers import needs
-from strongswan_pair import Pair, certificates, connected, road_warrior, settle
+from strongswan_pair import Pair, connected, ends_of_ikev2, settle
 
 from caravan.testbed.caravan import order
-from caravan.testbed.connection import Connection, Ppk, PublicKey, SharedKey
-from caravan.testbed.pki import CaravanAuthority
+from caravan.testbed.connection import Ppk
 from caravan.testbed.remote_access import SERVER_ADDRESS
 from caravan.testbed.strongswan import RELEASE, NewStrongSwan
 from caravan.testbed.traffic import make_file, ping
+from caravan.threeways.measurement import Keys
 
 pytestmark = [
     pytest.mark.root,
@@ -46,21 +46,6 @@ PROOFS = pytest.mark.parametrize("has_certificates", [True, False], ids=["rsa", 
 WITH_MLKEM = pytest.mark.parametrize("suite", [it for it in CHOSEN if "mlkem" in it])
 
 
-@pytest.fixture(scope="module")
-def keys(authority: CaravanAuthority) -> tuple[PublicKey, PublicKey]:
-    """The gateway's and the station's certificates."""
-    return certificates(authority)
-
-
-def ends(
-    keys: tuple[PublicKey, PublicKey], proposals: str, *, has_certificates: bool = True
-) -> tuple[Connection, Connection]:
-    """The configuration of one connection for the gateway and for the station."""
-    shared = SharedKey("a group key of the fleet")
-    both = Connection(shared, version=2, is_legacy=False, proposals=proposals)
-    return road_warrior(both, keys if has_certificates else (shared, shared))
-
-
 def is_lossless(pair: Pair) -> bool:
     """Whether every echo comes back for two seconds."""
     echoes = ping(pair.network.ms, SERVER_ADDRESS, 40, 0.05)
@@ -80,11 +65,11 @@ def test_a_file_crosses(
     suite: str,
     has_certificates: bool,
     is_initiator: bool,
-    keys: tuple[PublicKey, PublicKey],
+    keys: Keys,
     output: Path,
 ) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
-    both = ends(keys, suite, has_certificates=has_certificates)
+    both = ends_of_ikev2(keys, suite, has_certificates=has_certificates)
     with connected(*both, output, is_initiator=is_initiator, strongswan=NewStrongSwan) as pair:
         assert pair.fetch() == expected
         assert pair.charon.selected_proposals()[0] == CHOSEN[suite]
@@ -100,11 +85,14 @@ def test_a_file_crosses(
 @ROLES
 @pytest.mark.parametrize("suite", [HYBRID, LARGE, "aes256-sha384-mlkem768"])
 def test_either_end_renews_the_ike_sa_with_the_same_exchanges(
-    suite: str, is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
+    suite: str, is_initiator: bool, keys: Keys, output: Path
 ) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
     with connected(
-        *ends(keys, suite), output, is_initiator=is_initiator, strongswan=NewStrongSwan
+        *ends_of_ikev2(keys, suite),
+        output,
+        is_initiator=is_initiator,
+        strongswan=NewStrongSwan,
     ) as pair:
         (before,) = pair.charon.sas()
         pair.charon.rekey_ike()
@@ -124,12 +112,13 @@ def test_either_end_renews_the_ike_sa_with_the_same_exchanges(
 
 
 @ROLES
-def test_a_large_key_comes_in_fragments(
-    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
-) -> None:
+def test_a_large_key_comes_in_fragments(is_initiator: bool, keys: Keys, output: Path) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
     with connected(
-        *ends(keys, LARGE), output, is_initiator=is_initiator, strongswan=NewStrongSwan
+        *ends_of_ikev2(keys, LARGE),
+        output,
+        is_initiator=is_initiator,
+        strongswan=NewStrongSwan,
     ) as pair:
         assert pair.fetch() == expected
         large = [it for it in pair.ours.handshake() if it.exchange == "intermediate"]
@@ -143,12 +132,12 @@ def test_a_large_key_comes_in_fragments(
 def test_a_classical_suite_is_chosen_although_the_other_end_has_mlkem(
     is_ours_classical: bool,
     is_initiator: bool,
-    keys: tuple[PublicKey, PublicKey],
+    keys: Keys,
     output: Path,
 ) -> None:
     """AUTH then covers no IKE_INTERMEDIATE, although both announce it (Libreswan's issue 2834)."""
     expected = make_file(output / "www/file", FILE_BYTES)
-    gateway, station = ends(keys, CLASSICAL)
+    gateway, station = ends_of_ikev2(keys, CLASSICAL)
     # Ours has both by default.
     both_of_them = f"{HYBRID},{CLASSICAL}" if is_ours_classical else ""
     if is_ours_classical == is_initiator:
@@ -167,23 +156,19 @@ def test_a_classical_suite_is_chosen_although_the_other_end_has_mlkem(
 
 
 @ROLES
-def test_the_defaults_of_both_meet(
-    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
-) -> None:
+def test_the_defaults_of_both_meet(is_initiator: bool, keys: Keys, output: Path) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
-    gateway, station = ends(keys, "")
+    gateway, station = ends_of_ikev2(keys, "")
     both = (replace(gateway, esp_proposals=""), replace(station, esp_proposals=""))
     with connected(*both, output, is_initiator=is_initiator, strongswan=NewStrongSwan) as pair:
         assert pair.fetch() == expected
 
 
 @ROLES
-def test_a_preshared_key_besides_mlkem(
-    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
-) -> None:
+def test_a_preshared_key_besides_mlkem(is_initiator: bool, keys: Keys, output: Path) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
     key = Ppk("fleet", KEY)
-    gateway, station = ends(keys, HYBRID)
+    gateway, station = ends_of_ikev2(keys, HYBRID)
     both = (replace(gateway, ppk=key), replace(station, ppk=key))
     with connected(*both, output, is_initiator=is_initiator, strongswan=NewStrongSwan) as pair:
         assert pair.fetch() == expected

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from strongswan_pair import certificates, road_warrior, settle
+from strongswan_pair import road_warrior, settle
 
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey
-from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.remote_access import GATEWAY_ADDRESS, GATEWAY_ADDRESS6, SERVER_ADDRESS
 from caravan.testbed.roaming import CELL, ROUND_TRIP_S, WIFI, Access, Pinging, RoamNetwork
 from caravan.testbed.strongswan import StrongSwan
@@ -31,12 +30,6 @@ GAP_S = ROUND_TRIP_S + 0.5
 """A move's longest time without an answer on a busy machine. A new session would take longer only
 by chance, so the tests count sessions too."""
 SUITE = "aes128gcm16-prfsha256-curve25519"
-
-
-@pytest.fixture(scope="module")
-def keys(authority: CaravanAuthority) -> tuple[PublicKey, PublicKey]:
-    """The gateway's and the station's certificates."""
-    return certificates(authority)
 
 
 def ends(keys: tuple[PublicKey, PublicKey]) -> tuple[Connection, Connection]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from strongswan_pair import certificates, road_warrior, settle
+from strongswan_pair import road_warrior, settle
 from test_agent_sheet import codes, picture
 from test_agent_texts import check_powershell
 
@@ -32,6 +32,7 @@ from caravan.testbed.pki import CaravanAuthority, Credentials
 from caravan.testbed.remote_access import SERVER_ADDRESS
 from caravan.testbed.strongswan import StrongSwan
 from caravan.testbed.traffic import download, make_file, ping, serve_files
+from caravan.threeways.measurement import Keys
 
 FILE_BYTES = 1_000_000
 GATEWAY = "sg.example"
@@ -291,7 +292,7 @@ DEVICES = pytest.mark.parametrize("client", CLIENTS, ids=lambda it: it.device)
 @pytest.fixture(scope="module")
 def gateway_key(authority: CaravanAuthority) -> PublicKey:
     """The gateway's certificate."""
-    return certificates(authority)[0]
+    return Keys.of(authority).gateway
 
 
 def own_of(client: Client, authority: CaravanAuthority, output: Path) -> PublicKey:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -32,10 +31,7 @@ pytestmark = pytest.mark.root
 
 def keys_of(authority: Authority) -> Keys:
     """Certificates of both ends from one authority."""
-    return Keys(
-        PublicKey(authority.issue("sg.example"), authority),
-        PublicKey(authority.issue("ms.example"), authority),
-    )
+    return Keys.of(authority)
 
 
 def carries(keys: Keys, output: Path, file: Path | None = None) -> bool:
@@ -77,7 +73,7 @@ def test_a_request_made_by_strongswan_is_certified(
         "C=CH, CN=ms.example",
     )
     keys = keys_of(authority)
-    assert carries(replace(keys, station=PublicKey(own, authority)), output)
+    assert carries(keys._replace(station=PublicKey(own, authority)), output)
 
 
 def test_an_authority_of_strongswan_goes_on_under_caravan(tmp_path: Path, output: Path) -> None:
@@ -88,7 +84,7 @@ def test_an_authority_of_strongswan_goes_on_under_caravan(tmp_path: Path, output
     subprocess.run([str(caravan_binary()), *argv], check=True, capture_output=True)
     folder = tmp_path / "further"
     own = Credentials(folder / "ms.example.pem", folder / "ms.example.key", "CN=ms.example")
-    assert carries(replace(keys, station=PublicKey(own, swan)), output)
+    assert carries(keys._replace(station=PublicKey(own, swan)), output)
 
 
 def expired(authority: OpensslAuthority) -> Credentials:
@@ -157,7 +153,7 @@ def test_an_unknown_authority_is_refused_in_one_sentence(
     keys = keys_of(authority)
     # The station trusts the gateway; only its own certificate is from an unknown authority.
     own = PublicKey(stranger.issue("ms.example"), authority)
-    assert "a stranger's CA" in refusal(replace(keys, station=own), output)
+    assert "a stranger's CA" in refusal(keys._replace(station=own), output)
 
 
 def refusal(keys: Keys, output: Path) -> str:

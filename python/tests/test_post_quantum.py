@@ -10,16 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from strongswan_pair import certificates, connected, road_warrior
+from strongswan_pair import connected, ends_of_ikev2
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan, order
-from caravan.testbed.connection import Connection, Ppk, PublicKey, SharedKey
-from caravan.testbed.pki import CaravanAuthority
+from caravan.testbed.connection import Connection, Ppk
 from caravan.testbed.process import CommandFailed
 from caravan.testbed.remote_access import SERVER_ADDRESS
 from caravan.testbed.strongswan import StrongSwan
 from caravan.testbed.traffic import download, make_file, ping, serve_files
+from caravan.threeways.measurement import Keys
 
 pytestmark = pytest.mark.root
 
@@ -29,21 +29,6 @@ CLASSICAL = "aes128gcm16-prfsha256-curve25519"
 KEY = "0b7f9a1e44c35d2288e6aa90cd13f7524e6f00b18a7c9d3355f1aa2bb84410ce"
 ROLES = pytest.mark.parametrize("is_initiator", [True, False], ids=["initiator", "responder"])
 LACKING = "does not use the post-quantum pre-shared key"
-
-
-@pytest.fixture(scope="module")
-def keys(authority: CaravanAuthority) -> tuple[PublicKey, PublicKey]:
-    """The gateway's and the station's certificates."""
-    return certificates(authority)
-
-
-def ends(
-    keys: tuple[PublicKey, PublicKey], proposals: str, *, has_certificates: bool = True
-) -> tuple[Connection, Connection]:
-    """The configuration of one connection for the gateway and for the station."""
-    shared = SharedKey("a group key of the fleet")
-    both = Connection(shared, version=2, is_legacy=False, proposals=proposals)
-    return road_warrior(both, keys if has_certificates else (shared, shared))
 
 
 def with_ppk(
@@ -75,10 +60,10 @@ def carries(network: RemoteAccess, expected: str) -> bool:
     ids=["defaults", "hybrid", "alone", "three"],
 )
 def test_two_caravans_agree_on_mlkem_and_renew_it(
-    proposals: str, suite: str, keys: tuple[PublicKey, PublicKey], output: Path
+    proposals: str, suite: str, keys: Keys, output: Path
 ) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
-    gateway, station = ends(keys, proposals)
+    gateway, station = ends_of_ikev2(keys, proposals)
     station = replace(station, child_rekey_s=2, rekey_s=5)
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         serve_files(network.server, output / "www", SERVER_ADDRESS)
@@ -103,12 +88,10 @@ def test_two_caravans_agree_on_mlkem_and_renew_it(
         assert exchanges.count("followup") >= 4 * additional
 
 
-def test_two_caravans_use_a_preshared_key_besides(
-    keys: tuple[PublicKey, PublicKey], output: Path
-) -> None:
+def test_two_caravans_use_a_preshared_key_besides(keys: Keys, output: Path) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
     key = Ppk("fleet", KEY)
-    gateway, station = with_ppk(ends(keys, ""), key, key)
+    gateway, station = with_ppk(ends_of_ikev2(keys, ""), key, key)
     station = replace(station, rekey_s=5)
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         serve_files(network.server, output / "www", SERVER_ADDRESS)
@@ -133,11 +116,11 @@ def test_two_caravans_use_a_preshared_key_besides(
 
 @pytest.mark.parametrize("is_at_gateway", [True, False], ids=["gateway", "station"])
 def test_a_required_key_that_the_other_caravan_lacks_is_named(
-    is_at_gateway: bool, keys: tuple[PublicKey, PublicKey], output: Path
+    is_at_gateway: bool, keys: Keys, output: Path
 ) -> None:
     key = Ppk("fleet", KEY)
     of_gateway, of_station = (key, None) if is_at_gateway else (None, key)
-    gateway, station = with_ppk(ends(keys, ""), of_gateway, of_station)
+    gateway, station = with_ppk(ends_of_ikev2(keys, ""), of_gateway, of_station)
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         sg = Caravan(network.sg, gateway).wait_ready()
         ms = Caravan(network.ms, station)
@@ -148,10 +131,10 @@ def test_a_required_key_that_the_other_caravan_lacks_is_named(
 
 @ROLES
 def test_charon_without_mlkem_gets_a_classical_suite(
-    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
+    is_initiator: bool, keys: Keys, output: Path
 ) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
-    both = ends(keys, CLASSICAL)
+    both = ends_of_ikev2(keys, CLASSICAL)
     # Ours offers and accepts its defaults, the hybrid first.
     gateway, station = both
     if is_initiator:
@@ -178,12 +161,12 @@ def test_charon_uses_a_preshared_key_besides(
     is_initiator: bool,
     has_certificates: bool,
     is_required: bool,
-    keys: tuple[PublicKey, PublicKey],
+    keys: Keys,
     output: Path,
 ) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
     key = Ppk("fleet", KEY, is_required)
-    both = with_ppk(ends(keys, CLASSICAL, has_certificates=has_certificates), key, key)
+    both = with_ppk(ends_of_ikev2(keys, CLASSICAL, has_certificates=has_certificates), key, key)
     with connected(*both, output, is_initiator=is_initiator) as pair:
         assert pair.fetch() == expected
         (session,) = pair.ours.status()["connections"][0]["sessions"]
@@ -199,11 +182,11 @@ def test_charon_uses_a_preshared_key_besides(
 
 @ROLES
 def test_charon_without_the_key_is_served_if_it_is_optional(
-    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
+    is_initiator: bool, keys: Keys, output: Path
 ) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
     ours = Ppk("fleet", KEY, False)
-    both = ends(keys, CLASSICAL)
+    both = ends_of_ikev2(keys, CLASSICAL)
     # As a responder charon refuses any name but its own. As an initiator it may name another key,
     # and sends the AUTH without it along.
     theirs = None if is_initiator else Ppk("another", KEY, False)
@@ -216,10 +199,10 @@ def test_charon_without_the_key_is_served_if_it_is_optional(
 
 @ROLES
 def test_charon_without_the_required_key_is_refused_with_a_sentence(
-    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
+    is_initiator: bool, keys: Keys, output: Path
 ) -> None:
     key = Ppk("fleet", KEY)
-    both = ends(keys, CLASSICAL)
+    both = ends_of_ikev2(keys, CLASSICAL)
     gateway, station = with_ppk(both, None, key) if is_initiator else with_ppk(both, key, None)
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         if is_initiator:
@@ -237,10 +220,10 @@ def test_charon_without_the_required_key_is_refused_with_a_sentence(
 
 @ROLES
 def test_charon_that_requires_a_key_which_we_lack_gets_no_tunnel(
-    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
+    is_initiator: bool, keys: Keys, output: Path
 ) -> None:
     key = Ppk("fleet", KEY)
-    both = ends(keys, CLASSICAL)
+    both = ends_of_ikev2(keys, CLASSICAL)
     gateway, station = with_ppk(both, key, None) if is_initiator else with_ppk(both, None, key)
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         if is_initiator:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from strongswan_pair import NAMES, certificates, connected, road_warrior, settle
+from strongswan_pair import NAMES, connected, road_warrior, settle
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan, add_user, order, write_files
@@ -38,12 +38,6 @@ ROLES = pytest.mark.parametrize("is_initiator", [True, False], ids=["initiator",
 USERS = (VpnUser(USER, PASSWORD), VpnUser(NAMES[1]))
 SG_RADIUS = GATEWAY_LAN_ADDRESS
 """The gateway's own host stands for a second server."""
-
-
-@pytest.fixture(scope="module")
-def keys(authority: CaravanAuthority) -> tuple[PublicKey, PublicKey]:
-    """The gateway's and the station's certificates."""
-    return certificates(authority)
 
 
 @pytest.fixture(scope="module")

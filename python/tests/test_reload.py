@@ -55,14 +55,6 @@ class Running:
 
 
 @pytest.fixture
-def keys(authority: CaravanAuthority) -> Keys:
-    return Keys(
-        PublicKey(authority.issue("sg.example"), authority),
-        PublicKey(authority.issue("ms.example"), authority),
-    )
-
-
-@pytest.fixture
 def running(keys: Keys, output: Path) -> Iterator[Running]:
     on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
     with (

@@ -21,12 +21,11 @@ from scapy.contrib import ikev2
 from scapy.layers.inet import UDP
 from scapy.packet import Padding, Raw
 from scapy.utils import PcapNgReader
-from strongswan_pair import certificates, road_warrior
+from strongswan_pair import road_warrior
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan, order
 from caravan.testbed.connection import Connection, PublicKey, SharedKey
-from caravan.testbed.pki import CaravanAuthority
 
 pytestmark = pytest.mark.root
 
@@ -154,12 +153,6 @@ def renew(ours: Caravan, *what: str) -> None:
     before = len(ours.handshake())
     order(ours.host, "rekey", "road", *what).check()
     ours.process.wait_for(lambda: len(ours.handshake()) >= before + 2, "renewal", 10)
-
-
-@pytest.fixture(scope="module")
-def keys(authority: CaravanAuthority) -> tuple[PublicKey, PublicKey]:
-    """The gateway's and the station's certificates."""
-    return certificates(authority)
 
 
 @pytest.mark.parametrize("has_certificates", [True, False], ids=["rsa", "psk"])

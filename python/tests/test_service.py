@@ -46,10 +46,7 @@ Ends = tuple[Connection, Connection]
 @pytest.fixture(scope="module")
 def ends(authority: CaravanAuthority) -> Ends:
     """The gateway and the station of a tunnel that detects a dead peer within seconds."""
-    keys = Keys(
-        PublicKey(authority.issue("sg.example"), authority),
-        PublicKey(authority.issue("ms.example"), authority),
-    )
+    keys = Keys.of(authority)
     on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
     return on_gateway, replace(on_station, dpd_s=1)
 

@@ -12,7 +12,6 @@ import pytest
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan, order
-from caravan.testbed.connection import PublicKey
 from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.remote_access import SERVER_ADDRESS
 from caravan.testbed.traffic import ping
@@ -30,10 +29,7 @@ def sessions(end: Caravan, message: str) -> list[dict[str, Any]]:
 
 
 def test_every_end_is_told_with_what_has_passed(authority: CaravanAuthority, output: Path) -> None:
-    keys = Keys(
-        PublicKey(authority.issue("sg.example"), authority),
-        PublicKey(authority.issue("ms.example"), authority),
-    )
+    keys = Keys.of(authority)
     gateway_end, station_end = tunnel_ends(keys, "aes128gcm16-modp2048")
     with (
         RemoteAccess(RemoteAccessConfig(), output) as network,

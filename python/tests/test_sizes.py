@@ -106,3 +106,24 @@ def test_messages_of_ike_and_single_packets_are_no_probes() -> None:
     assert probe_size([*ike, *[frame(IPPROTO_ICMP, 64)] * 3], is_clear=True) == 64
     with pytest.raises(ValueError, match=r"3 probes were sent, .*: 1 of 104"):
         probe_size([*ike, *other], is_clear=False)
+
+
+def test_a_handshake_is_found_among_all_that_has_its_ports() -> None:
+    other, own = (500).to_bytes(2, "big") * 2 + bytes(4), PORTS
+    # IKE_AUTH, main mode, INFORMATIONAL, and the informational exchange of IKEv1.
+    auth, main, *informational = (
+        bytes(range(16)) + bytes([46, version, exchange]) + bytes(9)
+        for version, exchange in ((0x20, 35), (0x10, 2), (0x20, 37), (0x10, 5))
+    )
+    for message, is_handshake in (
+        (auth, True),
+        (main, True),
+        *((it, False) for it in informational),
+    ):
+        for octets in (own + MARKER + message, other + message):
+            found = frame(IPPROTO_UDP, 20 + len(octets), octets)
+            assert (found.ike, found.is_handshake) == (message, is_handshake)
+    nothing = (own + b"\xff", own + SPI + auth, own + MARKER, PORTS, other + MARKER)
+    for octets in (*nothing, (53).to_bytes(2, "big") * 2 + bytes(4) + auth):
+        assert frame(IPPROTO_UDP, 20 + len(octets), octets).ike is None
+    assert frame(IPPROTO_ESP, 20 + 36, other + auth).ike is None

@@ -8,11 +8,11 @@ from unittest import mock
 import pytest
 
 from caravan.files import CATALOGUE
-from caravan.lab.core import Question, find
-from caravan.testbed.capture import PCAP_MAGIC
+from caravan.lab.core import Question, find, kernel
+from caravan.testbed.capture import PCAP_MAGIC, read_pcap
 from caravan.testbed.connection import PublicKey
 from caravan.testbed.graph import NotForTestbed
-from caravan.threeways.bed import Setting
+from caravan.threeways.bed import Setting, running
 from caravan.threeways.compare import NAMES, three_ways
 from caravan.threeways.ends import connection
 
@@ -50,6 +50,15 @@ def test_simulation_and_testbed_agree_where_the_link_limits(
     assert difference is not None and abs(difference) < TCP_TOLERANCE
 
 
+IKEV1 = """
+name = "ikev1"
+title = "IKEv1"
+suite = "aes128gcm16-modp2048"
+[keys]
+exchange = "ikev1-{mode}"
+proposal = "aes128-sha512-modp2048"
+proof = "{proof}"
+"""
 IKEV2 = """
 name = "ikev2"
 title = "IKEv2"
@@ -59,6 +68,7 @@ exchange = "ikev2"
 proposal = "aes128gcm16-prfsha256-{method}"
 proof = "{proof}"
 """
+MARKER = bytes(4)
 X25519, HYBRID = "curve25519", "curve25519-ke1_mlkem768"
 SIGNATURE_BYTES = 2
 """A signature of ECDSA in DER has an octet more or less than in the lab, seldom two."""
@@ -101,6 +111,38 @@ def test_ikev2_has_the_same_messages_at_each_level(
         difference = levels.difference("handshake_ms", level)
         # A namespace computes, the lab's ends here do not.
         assert difference is not None and -0.5 < difference < TCP_TOLERANCE, level
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("text", "split", "first_marked"),
+    [
+        (IKEV1.format(mode="main", proof="psk"), set(), 4),
+        # The second message comes before the change of ports, the third after it.
+        (IKEV1.format(mode="aggressive", proof="rsa2048"), {1, 2}, 2),
+        (IKEV2.format(method=X25519, proof="psk"), set(), 2),
+        (IKEV2.format(method=X25519, proof="rsa2048"), {2, 3}, 2),
+    ],
+)
+def test_each_message_of_a_captured_handshake_has_the_octets_of_the_lab(
+    text: str, split: set[int], first_marked: int, tmp_path: Path
+) -> None:
+    road = own_policy("3des-md5", text)
+    exchange = kernel(road.opened)["simulate"]["exchange"]
+    with running(road, tmp_path) as bed:
+        assert bed.arrival is not None
+        frames = [frame for frame in read_pcap(bed.arrival) if frame.is_handshake]
+    rows = exchange["messages"]
+    captured = [[frames.pop(0) for _ in range(row["datagrams"])] for row in rows]
+    sizes = [sum(len(frame.packet) for frame in message) for message in captured]
+    assert not frames
+    assert sizes == [row["wire_bytes"] for row in rows]
+    assert sum(sizes) == exchange["wire_bytes"]
+    assert {at for at, message in enumerate(captured) if len(message) > 1} == split
+    # Behind ports and checksums of UDP.
+    marked = [{frame.payload[8:12] == MARKER for frame in message} for message in captured]
+    later = len(rows) - first_marked
+    assert marked == [{False}] * first_marked + [{True}] * later
 
 
 def own_policy(name: str, text: str) -> Setting:

@@ -7,22 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from strongswan_pair import certificates, road_warrior
+from strongswan_pair import road_warrior
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan, caravan_toml, order, write_files
 from caravan.testbed.connection import Connection, PublicKey
-from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.remote_access import SERVER_ADDRESS
 from caravan.testbed.traffic import ping
 
 pytestmark = pytest.mark.root
-
-
-@pytest.fixture(scope="module")
-def keys(authority: CaravanAuthority) -> tuple[PublicKey, PublicKey]:
-    """The gateway's and the station's certificates."""
-    return certificates(authority)
 
 
 def ends(keys: tuple[PublicKey, PublicKey]) -> tuple[Connection, Connection]:

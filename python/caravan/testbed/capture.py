@@ -26,6 +26,11 @@ IPPROTO_ICMP, IPPROTO_IPIP, IPPROTO_TCP, IPPROTO_UDP = 1, 4, 6, 17
 IPPROTO_ESP, IPPROTO_AH, IPPROTO_SKIP = 50, 51, 57
 IPPROTO_ICMPV6, ECHO_REQUEST6 = 58, 128
 RADIUS_PORT = 1812
+IKE_HEADER_BYTES = 28
+IKE_EXCHANGE = 18
+"""Where the header of IKE names the exchange."""
+INFORMATIONAL = (5, 37)
+"""Of IKEv1 and of IKEv2."""
 SKIP_PORT = 61_057
 """That of SKIP in UDP."""
 
@@ -99,6 +104,28 @@ class Frame:
         udp = self.payload
         ports = struct.unpack("!HH", udp[:4])
         return 4500 in ports and len(udp) > 12 and udp[8:12] != bytes(4)
+
+    @property
+    def ike(self) -> bytes | None:
+        """A message of IKE or a fragment of one, from or to port 500, or 4500 behind the non-ESP
+        marker, without that (RFC 3948 §2.2). Nothing else that goes over these ports."""
+        if self.protocol != IPPROTO_UDP:
+            return None
+        udp = self.payload
+        ports = struct.unpack("!HH", udp[:4])
+        message = None
+        if 4500 in ports and udp[8:12] == bytes(4):
+            message = udp[12:]
+        elif 500 in ports:
+            message = udp[8:]
+        return message if message and len(message) >= IKE_HEADER_BYTES else None
+
+    @property
+    def is_handshake(self) -> bool:
+        """Whether it is of IKE, and not of an informational exchange (RFC 2408 §3.1, RFC 7296
+        §3.1)."""
+        message = self.ike
+        return message is not None and message[IKE_EXCHANGE] not in INFORMATIONAL
 
 
 class Capture:

@@ -34,7 +34,7 @@ class HandshakeMessage:
     """One message of a key exchange in the daemon's log; `time_s` since the epoch.
 
     `number` counts from 1; None: the exchange has no numbers, such as "config set". `direction` is
-    `sent` or `received`; `size_bytes` counts IKE bytes in all its `datagrams`.
+    `sent` or `received`; `size_bytes` counts UDP payload in all its `datagrams`.
     """
 
     time_s: float

@@ -14,6 +14,7 @@ from typing import Any
 
 from caravan import _lab
 from caravan.lab import core
+from caravan.testbed.capture import Capture
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey, Published
 from caravan.testbed.graph import GraphNetwork, NotForTestbed
@@ -84,11 +85,15 @@ class Setting:
 
 @dataclass(frozen=True)
 class Bed:
-    """A network whose tunnels are up. `stations` are the programs of clients by their node."""
+    """A network whose tunnels are up. `stations` are the programs of clients by their node.
+
+    `arrival`: what a chain's first link carried until they were; None for a graph.
+    """
 
     setting: Setting
     network: GraphNetwork
     stations: Mapping[int, Caravan]
+    arrival: Path | None
 
     def inner_address(self, station: int) -> str:
         """The inner address that the gateway has leased to a client."""
@@ -111,15 +116,20 @@ def running(setting: Setting, output: Path) -> Iterator[Bed]:
             first, *others = ends.gateway(gateway)
             program = Caravan(network.node(gateway), first, others=others)
             stack.enter_context(program).wait_ready()
-        stations = {
-            tunnel["from"]: stack.enter_context(
-                Caravan(network.node(tunnel["from"]), ends.station(tunnel))
-            )
-            for tunnel in setting.setup["tunnels"]
-        }
-        for station in stations.values():
-            station.wait_ready()
-        yield Bed(setting, network, stations)
+        arrival = None
+        with contextlib.ExitStack() as coming:
+            if not setting.is_graph:
+                capture = Capture(*network.near_ends[0], output / "arrival.pcap")
+                arrival = coming.enter_context(capture).path
+            stations = {
+                tunnel["from"]: stack.enter_context(
+                    Caravan(network.node(tunnel["from"]), ends.station(tunnel))
+                )
+                for tunnel in setting.setup["tunnels"]
+            }
+            for station in stations.values():
+                station.wait_ready()
+        yield Bed(setting, network, stations, arrival)
 
 
 class _Authorities:

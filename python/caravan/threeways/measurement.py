@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from caravan.testbed.capture import (
     IPPROTO_AH,
@@ -23,7 +24,7 @@ from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey, Published
 from caravan.testbed.headers import datagram_headers_bytes
 from caravan.testbed.host import Host
-from caravan.testbed.pki import CaravanAuthority
+from caravan.testbed.pki import Authority, CaravanAuthority
 from caravan.testbed.remote_access import (
     GATEWAY_ADDRESS,
     INNER_POOL,
@@ -43,8 +44,7 @@ PROBES = 3
 CLEAR = "none"
 
 
-@dataclass(frozen=True)
-class Keys:
+class Keys(NamedTuple):
     """Certificates of both ends."""
 
     gateway: PublicKey
@@ -53,7 +53,11 @@ class Keys:
     @classmethod
     def make(cls, directory: Path) -> Keys:
         """Make an authority in this directory, and a certificate for each end."""
-        authority = CaravanAuthority(directory)
+        return cls.of(CaravanAuthority(directory))
+
+    @classmethod
+    def of(cls, authority: Authority) -> Keys:
+        """A new certificate of this authority for each end."""
         return cls(
             PublicKey(authority.issue("sg.example"), authority),
             PublicKey(authority.issue("ms.example"), authority),

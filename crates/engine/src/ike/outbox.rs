@@ -1,5 +1,8 @@
 //! The outputs of an IKE machine.
 
+use core::iter::Sum;
+use core::ops::AddAssign;
+
 use super::round_trip::RoundTrip;
 use super::{Role, Step};
 use crate::counters::{DropCounters, DropReason};
@@ -133,13 +136,40 @@ impl Sent {
     }
 }
 
-/// The size of a message on the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The size of a message on the wire: the sum of its datagrams, each made by [`Self::of`], whether
+/// it is sent or received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
-    /// Octets of the whole message.
+    /// Octets of UDP payload: with non-ESP markers, and with the headers of fragments.
     pub bytes: usize,
-    /// Datagrams that it came in.
+    /// Datagrams.
     pub datagrams: usize,
+}
+
+impl Size {
+    /// Of a datagram with this UDP payload.
+    pub fn of(payload: &[u8]) -> Self {
+        Self {
+            bytes: payload.len(),
+            datagrams: 1,
+        }
+    }
+}
+
+impl AddAssign for Size {
+    fn add_assign(&mut self, more: Self) {
+        self.bytes += more.bytes;
+        self.datagrams += more.datagrams;
+    }
+}
+
+impl Sum for Size {
+    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
+        parts.fold(Self::default(), |mut all, part| {
+            all += part;
+            all
+        })
+    }
 }
 
 /// A message that was read and is valid.

@@ -16,6 +16,7 @@ use wire::isakmp::{
 
 use super::message::Message;
 use crate::counters::DropReason;
+use crate::ike::Size;
 use crate::site::Site;
 use crate::time::{Duration, Instant};
 
@@ -132,6 +133,8 @@ struct Partial {
     until: Instant,
     parts: BTreeMap<u8, Vec<u8>>,
     octets: usize,
+    /// On the wire. A repeated fragment is not taken, and counts once.
+    size: Size,
     last: Option<u8>,
 }
 
@@ -148,13 +151,13 @@ pub struct Taken {
 /// A message with all its fragments.
 pub struct Whole {
     octets: Vec<u8>,
-    datagrams: usize,
+    size: Size,
 }
 
 impl Whole {
     /// The message.
     pub fn message(&self) -> Result<Message<'_>, DropReason> {
-        Message::put_together(&self.octets, self.datagrams)
+        Message::of_size(&self.octets, self.size)
     }
 }
 
@@ -173,17 +176,17 @@ impl Assembly {
         now: Instant,
         given_up: &mut u64,
     ) -> Result<Option<Whole>, DropReason> {
-        let cookies = fragment.cookies();
+        let (cookies, size) = (fragment.cookies(), fragment.size());
         let fragment = only_fragment(fragment.body()).ok_or(DropReason::MalformedMessage)?;
         let share = &mut self.shares[sender.standing as usize];
         let mut partial = share.take_out(sender.from, cookies, &fragment, now)?;
-        *given_up += u64::from(partial.add(fragment, now)?);
+        *given_up += u64::from(partial.add(fragment, size, now)?);
         if !partial.is_complete() {
             *given_up += share.hold(partial, sender.standing);
             return Ok(None);
         }
         let whole = Whole {
-            datagrams: partial.parts.len(),
+            size: partial.size,
             octets: partial.parts.into_values().flatten().collect(),
         };
         let inner = whole.message()?;
@@ -233,6 +236,7 @@ impl Share {
                 until: now + PATIENCE,
                 parts: BTreeMap::new(),
                 octets: 0,
+                size: Size::default(),
                 last: None,
             });
         };
@@ -284,7 +288,12 @@ impl Partial {
     /// Adds a fragment. One that contradicts the held ones belongs to a newer message with the same
     /// identifier (strongSwan always uses the same one): then the held ones are dropped, and the
     /// result is true.
-    fn add(&mut self, new: wire::isakmp::Fragment, now: Instant) -> Result<bool, DropReason> {
+    fn add(
+        &mut self,
+        new: wire::isakmp::Fragment,
+        size: Size,
+        now: Instant,
+    ) -> Result<bool, DropReason> {
         let highest = self.parts.last_key_value().map_or(0, |(number, _)| *number);
         let is_contradiction = self.parts.contains_key(&new.number)
             || self
@@ -294,6 +303,7 @@ impl Partial {
         if is_contradiction {
             self.parts.clear();
             self.octets = 0;
+            self.size = Size::default();
             self.last = None;
             self.until = now + PATIENCE;
         }
@@ -304,6 +314,7 @@ impl Partial {
             self.last = Some(new.number);
         }
         self.octets += new.data.len();
+        self.size += size;
         self.parts.insert(new.number, new.data);
         Ok(is_contradiction)
     }

@@ -14,7 +14,7 @@ pub struct Message<'a> {
     header: Header,
     body: &'a [u8],
     octets: &'a [u8],
-    datagrams: usize,
+    size: Size,
 }
 
 /// The exchange that a message belongs to.
@@ -37,26 +37,24 @@ pub enum Kind {
 impl<'a> Message<'a> {
     /// Parses the header; [`DropReason::MalformedMessage`] if it is invalid.
     pub fn parse(octets: &'a [u8]) -> Result<Self, DropReason> {
-        Self::put_together(octets, 1)
+        Self::of_size(octets, Size::of(octets))
     }
 
-    /// As [`Self::parse`], for a message that came in this many datagrams.
-    pub fn put_together(octets: &'a [u8], datagrams: usize) -> Result<Self, DropReason> {
+    /// As [`Self::parse`], for a message that had another size on the wire: it came behind a marker
+    /// or in fragments.
+    pub fn of_size(octets: &'a [u8], size: Size) -> Result<Self, DropReason> {
         let (header, body) = Header::parse(octets).map_err(|_| DropReason::MalformedMessage)?;
         Ok(Self {
             header,
             body,
             octets,
-            datagrams,
+            size,
         })
     }
 
     /// Its size on the wire.
     pub fn size(&self) -> Size {
-        Size {
-            bytes: self.octets.len(),
-            datagrams: self.datagrams,
-        }
+        self.size
     }
 
     pub(super) fn header(&self) -> &Header {

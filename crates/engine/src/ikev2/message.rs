@@ -13,21 +13,28 @@ const OURS: u8 = 2;
 pub struct Message<'a> {
     header: Header,
     octets: &'a [u8],
+    size: Size,
 }
 
 impl<'a> Message<'a> {
     /// Parses the header; [`DropReason::MalformedMessage`] if it is invalid.
     pub fn parse(octets: &'a [u8]) -> Result<Self, DropReason> {
-        let (header, _) = Header::parse(octets).map_err(|_| DropReason::MalformedMessage)?;
-        Ok(Self { header, octets })
+        Self::of_size(octets, Size::of(octets))
     }
 
-    /// Its size on the wire.
+    /// As [`Self::parse`], for a message that had another size on the wire.
+    pub fn of_size(octets: &'a [u8], size: Size) -> Result<Self, DropReason> {
+        let (header, _) = Header::parse(octets).map_err(|_| DropReason::MalformedMessage)?;
+        Ok(Self {
+            header,
+            octets,
+            size,
+        })
+    }
+
+    /// Its size on the wire, or that of this fragment.
     pub fn size(&self) -> Size {
-        Size {
-            bytes: self.octets.len(),
-            datagrams: 1,
-        }
+        self.size
     }
 
     /// The SPIs in its header.

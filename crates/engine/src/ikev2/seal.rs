@@ -13,6 +13,8 @@ use wire::ikev2::{
 };
 use zeroize::Zeroizing;
 
+use super::message::Message;
+use crate::ike::Size;
 use crate::sa::Secret;
 use crate::work::{Task, Work};
 
@@ -144,6 +146,8 @@ struct Partial {
     first: PayloadKind,
     parts: Vec<Option<Zeroizing<Vec<u8>>>>,
     octets: usize,
+    /// On the wire. A repeated fragment is useless, and counts once.
+    size: Size,
     /// The first fragment as received.
     head: Vec<u8>,
 }
@@ -152,7 +156,8 @@ struct Partial {
 pub(super) struct Clear {
     pub(super) first: PayloadKind,
     pub(super) body: Zeroizing<Vec<u8>>,
-    pub(super) datagrams: usize,
+    /// On the wire, all datagrams together.
+    pub(super) size: Size,
     /// Its first datagram, by which a repetition is known.
     pub(super) head: Vec<u8>,
 }
@@ -176,7 +181,7 @@ impl Assembly {
         &mut self,
         message_id: u32,
         numbers: FragmentNumbers,
-        (first, clear, datagram): (PayloadKind, Zeroizing<Vec<u8>>, &[u8]),
+        (first, clear, fragment): (PayloadKind, Zeroizing<Vec<u8>>, &Message<'_>),
     ) -> Taken {
         if numbers.total > MAX_FRAGMENTS {
             return Taken::TooLong;
@@ -190,6 +195,7 @@ impl Assembly {
                 first: PayloadKind::None,
                 parts,
                 octets: 0,
+                size: Size::default(),
                 head: Vec::new(),
             }));
         }
@@ -205,10 +211,11 @@ impl Assembly {
             self.0 = None;
             return Taken::TooLong;
         }
+        partial.size += fragment.size();
         *place = Some(clear);
         if numbers.number == 1 {
             partial.first = first;
-            partial.head = datagram.to_vec();
+            partial.head = fragment.octets().to_vec();
         }
         if partial.parts.iter().any(Option::is_none) {
             return Taken::Kept;
@@ -219,13 +226,13 @@ impl Assembly {
             .iter()
             .flatten()
             .for_each(|part| body.extend_from_slice(part));
-        let (first, datagrams) = (partial.first, partial.parts.len());
+        let (first, size) = (partial.first, partial.size);
         let head = core::mem::take(&mut partial.head);
         self.0 = None;
         Taken::Whole(Clear {
             first,
             body,
-            datagrams,
+            size,
             head,
         })
     }

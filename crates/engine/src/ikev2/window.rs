@@ -19,7 +19,7 @@ use super::tasks::Awaited;
 use super::unfinished::{Linked, Unfinished};
 use crate::counters::DropReason;
 use crate::ike::retransmit::{Answered, Retransmit};
-use crate::ike::{DirectionKeys, Fault, MessageKeys, Outbox, Role, Sent, Size, Spi, Spis, Step};
+use crate::ike::{DirectionKeys, Fault, MessageKeys, Outbox, Role, Sent, Spi, Spis, Step};
 use crate::sa::{Path, Secret};
 use crate::suite::Ikev2Suite;
 use crate::time::{Deadline, Duration, Instant};
@@ -259,7 +259,7 @@ impl IkeSa {
             None => Clear {
                 first: protected.first,
                 body: clear,
-                datagrams: 1,
+                size: message.size(),
                 head: message.octets().to_vec(),
             },
             Some(numbers) => {
@@ -267,7 +267,7 @@ impl IkeSa {
                     true => &mut self.responses,
                     false => &mut self.requests,
                 };
-                let part = (protected.first, clear, message.octets());
+                let part = (protected.first, clear, message);
                 match assembly.take(message.id(), numbers, part) {
                     Taken::Whole(whole) => whole,
                     Taken::Kept => return Ok(Read::Nothing),
@@ -293,12 +293,8 @@ impl IkeSa {
         let Ok(chain) = payloads(whole.first, &whole.body) else {
             return unreadable(notify(NotifyType::InvalidSyntax), whole.head);
         };
-        let size = Size {
-            bytes: message.size().bytes.max(whole.body.len()),
-            datagrams: whole.datagrams,
-        };
         let number = if is_response { 2 } else { 1 };
-        out.heard(step(exchange, number), size, names_read(&chain));
+        out.heard(step(exchange, number), whole.size, names_read(&chain));
         if let Some(kind) = first_unknown_critical(&chain) {
             let kind = vec![kind];
             let notice = notify_with(NotifyType::UnsupportedCriticalPayload, kind);

@@ -13,7 +13,9 @@ use crate::sa::Path;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// An IKE message was sent or received and understood (for traces and the demo).
+    /// An IKE message was sent or received and understood (for traces and the demo). A repetition
+    /// is told by its sender, each time it is sent; its receiver only counts it as
+    /// [`crate::counters::DropReason::RetransmittedMessage`].
     Message {
         /// The connection, once known.
         connection: Option<String>,
@@ -25,7 +27,8 @@ pub enum Event {
         message_id: Option<u32>,
         /// For sent messages, the destination.
         remote: Option<SocketAddr>,
-        /// UDP payload octets, all datagrams together.
+        /// UDP payload octets, all datagrams together, with their non-ESP markers. Of a received
+        /// message each fragment counts once.
         bytes: usize,
         /// How many datagrams (more than one: fragments).
         datagrams: usize,

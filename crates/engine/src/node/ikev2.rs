@@ -9,7 +9,7 @@ use super::session_id::SessionId;
 use super::{Event, Node, Output};
 use crate::config::Connection;
 use crate::counters::DropReason;
-use crate::ike::{Fact, Fault, Notification, Outbox, Role, Sent};
+use crate::ike::{Fact, Fault, Notification, Outbox, Role, Sent, Size};
 use crate::ikev2::message::{Message, is_of_this_version};
 use crate::ikev2::session::{Means, Session as Ikev2};
 use crate::sa::{ChildId, Path};
@@ -21,7 +21,12 @@ pub(super) const COOKIE_THRESHOLD: usize = 100;
 
 impl Node {
     /// Handles a message of IKEv2. Returns whether it was one that a connection here may have.
-    pub(super) fn takes_ikev2(&mut self, path: Path, octets: &[u8], now: Instant) -> bool {
+    pub(super) fn takes_ikev2(
+        &mut self,
+        path: Path,
+        (octets, size): (&[u8], Size),
+        now: Instant,
+    ) -> bool {
         if !is_of_this_version(octets) {
             return false;
         }
@@ -29,7 +34,7 @@ impl Node {
         if !self.config.connections.iter().any(speaks) {
             return false;
         }
-        let message = match Message::parse(octets) {
+        let message = match Message::of_size(octets, size) {
             Ok(message) => message,
             Err(reason) => {
                 self.drops.count(reason);

@@ -7,7 +7,7 @@ use super::session::{Session, Stage};
 use super::session_id::SessionId;
 use super::{EndCause, Event, Node};
 use crate::counters::DropReason;
-use crate::ike::{Complaint, Fact, Fault, Lease, Notification, Outbox, Terms, Wanted};
+use crate::ike::{Complaint, Fact, Fault, Lease, Notification, Outbox, Size, Terms, Wanted};
 use crate::ikev1::fragments::{Sender, Standing};
 use crate::ikev1::in_clear::InClear;
 use crate::ikev1::message::{Kind, Message};
@@ -26,10 +26,13 @@ impl Node {
         let Some(message) = message else {
             return self.drops.count(DropReason::MalformedMessage);
         };
-        if self.takes_ikev2(path, message, now) || self.takes_later_version(path, message, now) {
+        let size = Size::of(payload);
+        if self.takes_ikev2(path, (message, size), now)
+            || self.takes_later_version(path, message, now)
+        {
             return;
         }
-        let message = match Message::parse(message) {
+        let message = match Message::of_size(message, size) {
             Ok(message) => message,
             Err(reason) => return self.drops.count(reason),
         };

@@ -19,7 +19,7 @@ use super::timers::renewal;
 use super::{EndCause, Event, Node, Output, Timer};
 use crate::config::Connection;
 use crate::counters::DropReason;
-use crate::ike::{Fault, Lease, Outbox, Role, Spi, Wear};
+use crate::ike::{Fault, Lease, Outbox, Role, Size, Spi, Wear};
 use crate::ikev1::fragments;
 use crate::sa::{ChildId, Path, Via};
 use crate::site::Site;
@@ -281,14 +281,15 @@ impl Node {
                 .into_iter()
                 .map(|part| with_marker(sent.path, part))
                 .collect();
+            let size: Size = datagrams.iter().map(|it| Size::of(it)).sum();
             self.outputs.tell(Event::Message {
                 connection: name.clone(),
                 step: sent.step,
                 is_sent: true,
                 message_id,
                 remote: Some(sent.path.remote),
-                bytes: datagrams.iter().map(Vec::len).sum(),
-                datagrams: datagrams.len(),
+                bytes: size.bytes,
+                datagrams: size.datagrams,
                 payloads: sent.payloads,
             });
             for datagram in datagrams {

@@ -31,6 +31,7 @@ mod replays;
 mod restart;
 mod revoked;
 mod silence;
+mod sizes;
 mod storm;
 mod strangers;
 mod turns;

@@ -23,6 +23,27 @@ fn world(seed: u8, change: impl Fn(&mut Connection, bool) + Send + Sync + 'stati
     })
 }
 
+/// Both ends prove themselves by certificates.
+pub(super) fn has_certificate(connection: &mut Connection, is_station: bool) {
+    let (name, peer, key, chain): (_, _, _, &[&str]) = match is_station {
+        true => (
+            "station@example",
+            "gateway.example",
+            "station",
+            &["station"],
+        ),
+        false => (
+            "gateway.example",
+            "*@example",
+            "gateway",
+            &["gateway", "mid"],
+        ),
+    };
+    connection.local.identity = Identity::parse(name).unwrap();
+    connection.remote.identities = vec![pattern(peer)];
+    (connection.local.method, connection.remote.method) = signatures(key, chain);
+}
+
 fn asks_often(connection: &mut Connection, is_station: bool) {
     if is_station {
         connection.dpd_delay = Some(Duration::from_secs(10));
@@ -77,25 +98,7 @@ fn it_comes_up_without_a_nat_too() {
 
 #[test]
 fn certificates_of_both_ends_prove_them() {
-    let mut world = world(202, |connection, is_station| {
-        let (name, peer, key, chain): (_, _, _, &[&str]) = match is_station {
-            true => (
-                "station@example",
-                "gateway.example",
-                "station",
-                &["station"],
-            ),
-            false => (
-                "gateway.example",
-                "*@example",
-                "gateway",
-                &["gateway", "mid"],
-            ),
-        };
-        connection.local.identity = Identity::parse(name).unwrap();
-        connection.remote.identities = vec![pattern(peer)];
-        (connection.local.method, connection.remote.method) = signatures(key, chain);
-    });
+    let mut world = world(202, has_certificate);
     for end in [0, 1] {
         world.input(end, Input::Calendar(JANUARY_2027));
     }
