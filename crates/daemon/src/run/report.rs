@@ -322,9 +322,7 @@ pub(super) fn log(event: &Event) {
             addresses,
             dns,
             domains,
-        } => {
-            info!(connection, ?addresses, ?dns, ?domains, "inner address");
-        }
+        } => info!(connection, ?addresses, ?dns, ?domains, "inner address"),
         Event::IkeClosed {
             connection, cause, ..
         } => {
