@@ -90,6 +90,7 @@ impl Traffic {
             sha1_signature: session.has_signed_sha1,
             nat: nat.to_owned(),
             ppk: session.ppk,
+            resumed: session.is_resumed,
             mobike: session.has_mobike,
             moves: session.moves,
             peer_addresses: session.peer_addresses,
@@ -184,6 +185,7 @@ impl StatusReport {
             connections: connections.map(|it| traffic.connection(it)).collect(),
             pools: pools.collect(),
             radius: status.radius.into_iter().map(RadiusStatus::from).collect(),
+            draining: status.draining,
             half_open: status.half_open as u64,
             ..Self::default()
         }

@@ -99,7 +99,7 @@ fn nonces_of(
 ) -> (Zeroizing<Vec<u8>>, Zeroizing<Vec<u8>>) {
     match subject {
         Subject::Auth { nonces, .. } => (nonces.0.clone().into(), nonces.1.clone().into()),
-        Subject::Child { .. } => {
+        Subject::Child { .. } | Subject::Ticket => {
             let theirs = theirs.unwrap_or_default();
             (theirs.to_vec().into(), fresh_nonce(random))
         }
@@ -280,7 +280,7 @@ impl Established {
             child: grant.id,
             renews: match question.subject {
                 Subject::Child { renews } => renews,
-                Subject::Auth { .. } => None,
+                Subject::Auth { .. } | Subject::Ticket => None,
             },
             agreed: Box::new(agreed),
             nonces,

@@ -11,8 +11,10 @@ use super::Abilities;
 use super::addresses::Mobility;
 use super::children::ChildSas;
 use super::configuration;
+use super::crash::Crash;
 use super::message::Message;
-use super::parts::{SUPERSEDED, delete_ike, is_for_ike, notify, notify_with};
+use super::parts::{SUPERSEDED, asks_ticket, delete_ike, is_for_ike, notify, notify_with};
+use super::resume::{Resumption, Spent};
 use super::tasks::{Awaited, Queue, Task};
 use super::unfinished::Linked;
 use super::window::{At, IkeSa, Opened, Read};
@@ -58,6 +60,14 @@ pub(super) struct Established {
     /// The message that was just read has renewed the IKE SA.
     pub(super) is_renewed_now: bool,
     pub(super) question: Option<Box<Question>>,
+    /// Tokens of quick crash detection.
+    pub(super) crash: Crash,
+    /// Tickets, if the connection has them.
+    pub(super) resumption: Option<Box<Resumption>>,
+    /// The peer has authenticated, and was sent to another gateway with our answer.
+    pub(super) is_sent_away: bool,
+    /// It goes on from a session that was lost; at a gateway, by this ticket, and our SPI then.
+    pub(super) resumed: Option<Option<Box<(Spent, Spi)>>>,
     /// Exchanges for children that were not begun, because others stand in their place.
     pub(super) overtaken: Vec<(ChildId, u32)>,
 }
@@ -95,6 +105,8 @@ pub(super) enum Subject {
         /// Our SPI of the pair that it renews.
         renews: Option<u32>,
     },
+    /// A ticket.
+    Ticket,
 }
 
 impl Established {
@@ -120,6 +132,9 @@ impl Established {
         let Some(index) = self.sas.iter().position(|it| it.spis == spis) else {
             return vec![Fact::Dropped(DropReason::UnknownCookies)];
         };
+        if let Some(fact) = self.on_clear(message, at) {
+            return vec![fact];
+        }
         let opened = match self.sas[index].read(from, message, at.out) {
             Ok(Read::New(opened)) => opened,
             Ok(Read::Nothing) => return vec![Fact::Pending],
@@ -157,6 +172,13 @@ impl Established {
 
     fn on_request(&mut self, index: usize, opened: Opened, at: &mut At<'_>) -> Vec<Fact> {
         match opened.exchange {
+            Exchange::Informational
+                if index == 0
+                    && self.role == Role::Responder
+                    && opened.parts().is_ok_and(|it| asks_ticket(&it)) =>
+            {
+                self.on_ticket_request(index, opened)
+            }
             Exchange::Informational => self.on_inform(index, &opened, at),
             Exchange::CreateChildSa if self.sas.len() >= MAX_SAS => {
                 let notice = notify(NotifyType::TemporaryFailure);
@@ -194,6 +216,7 @@ impl Established {
             }
             Awaited::Probe { number, cookie, .. } => self.on_probe_answer(number, &cookie, opened),
             Awaited::Update(asked) => self.on_update_answer(spi, &asked, opened, at),
+            Awaited::Ticket => self.on_ticket_answer(spi, opened, at.now),
             Awaited::Auth | Awaited::Read => vec![Fact::Heard],
         }
     }
@@ -224,13 +247,23 @@ impl Established {
                     self.ask_delete(protocol, spi_in, at);
                 }
                 Some(Task::Probe(number)) => self.ask_probe(number, at),
-                Some(Task::Tell(payload)) => {
-                    let awaited = Awaited::Read;
-                    self.current()
-                        .ask(Exchange::Informational, &[payload], awaited, None, at);
+                Some(Task::Tell(payload)) => self.ask_read(payload, at),
+                Some(Task::Ticket) => self.ask_ticket(at),
+                Some(Task::Token) => {
+                    let spis = self.sas[0].spis;
+                    if let Some(token) = self.crash.token(spis) {
+                        self.ask_read(token, at);
+                    }
                 }
             }
         }
+    }
+
+    /// Sends a notification that the peer only has to read.
+    fn ask_read(&mut self, payload: Payload, at: &mut At<'_>) {
+        let awaited = Awaited::Read;
+        self.current()
+            .ask(Exchange::Informational, &[payload], awaited, None, at);
     }
 
     /// Puts a lease into the answer to the peer's request; none: there is no address for it.

@@ -133,13 +133,16 @@ impl Established {
         at: &mut At<'_>,
     ) -> Vec<Fact> {
         let may_fragment = self.peer.fragmentation;
+        let token = self.crash.token(made.spis);
         let old = &mut self.sas[index];
         let work = &mut at.out.work;
         let Ok(sa) = old.successor(Role::Responder, made, may_fragment, work) else {
             old.answer(opened, &[notify(NotifyType::InvalidSyntax)], at);
             return vec![Fact::Heard];
         };
-        old.answer(opened, answer, at);
+        let mut answer = answer.to_vec();
+        answer.extend(token);
+        old.answer(opened, &answer, at);
         let (spi, old, lowest) = (sa.own_spi(), old.own_spi(), made.lowest());
         if let Some(asked) = self.asked_rekey_of(old) {
             // Which of the two stands is known when ours is answered.
@@ -253,7 +256,10 @@ impl Established {
             old.successor(Role::Initiator, &made, may_fragment, work)
         });
         match sa {
-            Ok(sa) => self.rekey_agreed(old, &asked, sa, &made.lowest(), at),
+            Ok(sa) => {
+                self.crash.take(sa.spis, &parts);
+                self.rekey_agreed(old, &asked, sa, &made.lowest(), at)
+            }
             Err(fault) => self.rekey_failed(old, &asked, fault, at),
         }
     }
@@ -284,6 +290,9 @@ impl Established {
                 }
                 self.succeed(own, old, at);
                 self.end_ike(old, at);
+                if self.crash.makes() {
+                    self.add_task(Task::Token, at);
+                }
             }
         }
         vec![Fact::Renewed]

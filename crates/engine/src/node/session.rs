@@ -317,7 +317,8 @@ impl Node {
         if !connection.has_room_at(path.remote.ip()) {
             return self.refuse_address(id, &connection, now);
         }
-        if self.refuses_downgrade(id, &connection, now) {
+        if self.refuses_downgrade(id, &connection, now) || self.refuses_ticket(id, &connection, now)
+        {
             return;
         }
         let Some(session) = self.sessions.get_mut(&id) else {
@@ -341,6 +342,7 @@ impl Node {
             peer: identity.to_string(),
             suite,
             ppk: session.ike.ppk().map(str::to_owned),
+            is_resumed: session.ike.is_resumed(),
             path,
             nat: (nat.is_local, nat.is_remote),
         };
@@ -411,6 +413,7 @@ impl Node {
         self.abandon_first_child(id);
         let exchange = self.sessions[&id].ike.next_exchange(&mut self.random);
         self.forget_question(id);
+        self.settle_ticket(id, &cause);
         let Some(mut session) = self.sessions.remove(id) else {
             return;
         };
