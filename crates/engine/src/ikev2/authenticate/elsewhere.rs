@@ -35,10 +35,12 @@ impl Established {
         is_fine.then_some(Notification::SentTo(redirect.gateway))
     }
 
-    /// Whether the peer goes to this gateway when it is sent there. It does not go back to where it
-    /// comes from.
+    /// Whether the peer goes to this gateway when it is sent there. Who has just come from there is
+    /// not sent back; who is connected may be: later the other gateway may take peers again.
     pub(in crate::ikev2) fn may_be_sent_to(&self, gateway: &Gateway) -> bool {
-        let comes_from_there = self.peer.from.as_deref() == Some(gateway);
+        let question = self.question.as_ref();
+        let is_new = question.is_some_and(|it| matches!(it.subject, Subject::Auth { .. }));
+        let comes_from_there = is_new && self.peer.from.as_deref() == Some(gateway);
         self.role == Role::Responder && self.peer.redirect && !comes_from_there
     }
 

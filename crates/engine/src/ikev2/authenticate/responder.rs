@@ -149,6 +149,9 @@ fn ask_node(
         if session.peer.mobike {
             notices = addresses::announcement(&session.connection, &own);
         }
+        if parts.has(NotifyType::TicketRequest) {
+            facts.push(Fact::AsksTicket);
+        }
         let wanted = parts.configuration.and_then(configuration::wanted);
         facts.extend(wanted.map(Fact::AsksAddress));
         let offer = offer_of(&parts, None).filter(|_| parts.sa.is_some());
@@ -158,9 +161,6 @@ fn ask_node(
                 answer.push(notify(NotifyType::NoAdditionalSas));
             }
             _ => facts.extend(offer.map(Fact::AsksChild)),
-        }
-        if parts.has(NotifyType::TicketRequest) {
-            facts.push(Fact::AsksTicket);
         }
     }
     session.question = Some(Box::new(Question {

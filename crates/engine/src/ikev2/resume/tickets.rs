@@ -99,8 +99,12 @@ impl Established {
                 }));
             }
         }
-        if let Some(question) = &mut self.question {
-            question.answer.push(answer);
+        match &mut self.question {
+            Some(question) => match &mut question.subject {
+                Subject::Auth { notices, .. } => notices.push(answer),
+                _ => question.answer.push(answer),
+            },
+            None => {}
         }
         given
     }
