@@ -5,14 +5,13 @@ and by its ticket (RFC 5723), without a timeout.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from strongswan_pair import certificates, road_warrior, settle
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
-from caravan.testbed.caravan import Caravan
+from caravan.testbed.caravan import Caravan, environment
 from caravan.testbed.connection import Connection, SharedKey
 from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.remote_access import SERVER_ADDRESS
@@ -75,12 +74,12 @@ def test_a_gateway_that_has_lost_its_secrets_is_found_by_a_timeout(
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         with Caravan(network.sg, ends[0]) as gateway:
             gateway.wait_ready()
-            with Caravan(network.ms, replace(ends[1])) as station:
+            with Caravan(network.ms, ends[1]) as station:
                 station.wait_ready()
                 gateway.crash()
-                for path in network.sg.logs.rglob("ike-secrets"):
-                    assert path.stat().st_mode & 0o777 == 0o600
-                    path.unlink()
+                secrets = Path(environment(network.sg)["CARAVAN_STATE_DIR"]) / "ike-secrets"
+                assert secrets.stat().st_mode & 0o777 == 0o600
+                secrets.unlink()
                 with Caravan(network.sg, ends[0]) as again:
                     again.wait_ready()
                     settle(lambda: ping_once(network))

@@ -34,8 +34,7 @@ def ends(authority: CaravanAuthority) -> tuple[Connection, Connection]:
 def other(pair: Pair | RemoteAccess) -> None:
     """The gateway's host gets its other address."""
     network = pair.network if isinstance(pair, Pair) else pair
-    interface = "wan0"
-    network.sg.add_address(interface, f"{OTHER_ADDRESS}/24")
+    network.sg.add_address("wan0", f"{OTHER_ADDRESS}/24")
 
 
 def remote(station: Caravan) -> list[str]:
@@ -54,7 +53,7 @@ def test_charon_sends_a_connected_client_elsewhere(
         pair.charon.swanctl(*argv)
         settle(lambda: remote(pair.ours) == [OTHER_ADDRESS])
         pair.fetch()
-        settle(lambda: len(pair.charon.ike_sas()) == 1)
+        settle(lambda: len(pair.charon.sas()) == 1)
 
 
 def test_a_client_that_may_not_go_there_stays(

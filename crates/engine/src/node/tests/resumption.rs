@@ -38,10 +38,13 @@ fn established(world: &World) -> (usize, usize) {
     (world.ends[0].count(is_it), world.ends[0].count(is_resumed))
 }
 
-/// The station loses its gateway, and has it back.
+/// The station loses its gateway, and has it back soon after it noticed that.
 fn lose(world: &mut World) {
     world.network.loss = 1.0;
-    world.run(Duration::from_secs(30));
+    while world.ends[0].node.established() > 0 {
+        world.run(Duration::from_secs(1));
+    }
+    world.run(Duration::from_secs(5));
     world.network.loss = 0.0;
     world.run(Duration::from_secs(60));
 }
