@@ -1,5 +1,5 @@
-"""Redirect (RFC 5685) with charon in both roles, and between Caravans. The other gateway is the same
-host at another address: a gateway serves who was sent there.
+"""Redirect (RFC 5685) with charon in both roles, and between Caravans. The other gateway is the
+same host at another address: a gateway serves who was sent there.
 """
 
 from __future__ import annotations

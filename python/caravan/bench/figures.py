@@ -107,8 +107,7 @@ def handshake_targets(handshakes: Sequence[Handshakes]) -> list[Target]:
         )
         for exchange in EXCHANGES
         for one in own
-        if one.exchange == exchange.name
-        and (one.how == "program" or exchange.is_resumed)
+        if one.exchange == exchange.name and (one.how == "program" or exchange.is_resumed)
     ]
     found += [
         Target(
