@@ -32,7 +32,7 @@ impl Process {
             }
             Request::Rekey { connection, ike } => self.rekey(connection, ike).await?,
             Request::Forget { connection, peer } => self.forget(&connection, &peer).await?,
-            Request::Drain { connection, to } => self.drain(&connection, to).await?,
+            Request::Drain { connection, to } => self.send_elsewhere(&connection, to).await?,
             Request::Stop => {
                 self.leave().await?;
                 self.input(Input::Command(Command::Stop)).await?;
@@ -97,7 +97,11 @@ impl Process {
     }
 
     /// Peers go to another gateway, or stay.
-    async fn drain(&mut self, connection: &str, to: Option<String>) -> anyhow::Result<Reply> {
+    async fn send_elsewhere(
+        &mut self,
+        connection: &str,
+        to: Option<String>,
+    ) -> anyhow::Result<Reply> {
         let mut all = self.loaded.engine.connections.iter();
         let waits = |it: &engine::config::Connection| {
             it.name == connection && it.remote_addrs.is_empty() && it.version.has_v2()

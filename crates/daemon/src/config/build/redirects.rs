@@ -6,8 +6,7 @@ use engine::config::{Redirects, Version};
 use engine::selector::TrafficSelector;
 
 use super::file::ConnectionTable;
-use super::loaded::Loaded;
-use super::{Builder, ConfigError, Names};
+use super::{Builder, ConfigError, Loaded, Names};
 use crate::resolver;
 
 impl Builder<'_> {

@@ -3,6 +3,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use crypto::cert::{Authority, KeyMaterial, Request, SigningKey};
+use engine::config::Redirects;
 
 use super::super::{Names, load};
 use super::*;
