@@ -804,7 +804,6 @@ fn what_only_ikev2_has_is_refused_with_ikev1() {
     ] {
         let line = format!("{key} = {value}");
         folder.load(&with(2, &line)).expect("of IKEv2");
-        folder.load(&with(0, &line)).expect("of both");
         let said = folder.refuses(&with(1, &line));
         assert!(said.contains(key), "{said}");
         assert!(said.contains("IKEv1 does not have it"), "{said}");
