@@ -1,5 +1,5 @@
-//! The secrets of the engine that outlive a process: that of its tokens of quick crash detection, and
-//! the keys of its tickets (`engine::node::Output::Keep`).
+//! The secrets of the engine that outlive a process: that of its tokens of quick crash detection,
+//! and the keys of its tickets (`engine::node::Output::Keep`).
 //!
 //! One file in the folder of the network process's user, which nobody else may read. Without it a
 //! crash is found by a timeout, and every ticket is refused: nothing worse.

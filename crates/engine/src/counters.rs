@@ -226,12 +226,19 @@ impl DropReason {
             Self::SkipFutureN => "skip-future-n",
             Self::SkipUnstoredN => "skip-unstored-n",
             Self::SkipNoCalendar => "skip-no-calendar",
+            on_link => on_link.name_on_link(),
+        }
+    }
+
+    /// Of a frame of a wireless link.
+    fn name_on_link(self) -> &'static str {
+        match self {
             Self::LinkUnsupportedFrame => "link-unsupported-frame",
             Self::LinkNotForUs => "link-not-for-us",
             Self::LinkUnknownStation => "link-unknown-station",
             Self::LinkNoKey => "link-no-key",
             Self::LinkBadMic => "link-bad-mic",
-            Self::LinkCountermeasures => "link-countermeasures",
+            _ => "link-countermeasures",
         }
     }
 }

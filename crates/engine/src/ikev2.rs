@@ -1,8 +1,9 @@
 //! IKEv2 (RFC 7296): IKE_SA_INIT, IKE_AUTH, CREATE_CHILD_SA and INFORMATIONAL in both roles;
 //! cookies, fragments (RFC 7383), signatures (RFC 7427), MOBIKE (RFC 4555), additional key
 //! exchanges (RFC 9370) in IKE_INTERMEDIATE (RFC 9242) and IKE_FOLLOWUP_KE, post-quantum pre-shared
-//! keys (RFC 8784, RFC 9867), IKE SAs without a child (RFC 6023), session resumption (RFC 5723), quick
-//! crash detection (RFC 6290), redirect (RFC 5685), and every collision of renewals and deletes.
+//! keys (RFC 8784, RFC 9867), IKE SAs without a child (RFC 6023), session resumption (RFC 5723),
+//! quick crash detection (RFC 6290), redirect (RFC 5685), and every collision of renewals and
+//! deletes.
 //!
 //! A [`session`] is one peer's IKE SA with its successors by rekey. It is a machine: messages and
 //! time in; datagrams, deadlines and [facts](crate::ike::Fact) out.
@@ -22,10 +23,12 @@ mod eap;
 mod established;
 mod exchange;
 mod followup;
+mod fresh;
 mod inform;
 mod init;
 mod intermediate;
 mod keys;
+mod lost;
 pub mod message;
 mod mobike;
 mod offers;
@@ -50,8 +53,8 @@ use wire::ikev2::{Gateway, HashAlgorithm, NotifyType};
 pub use answering::Gate;
 pub use init::Travel;
 pub(crate) use init::words_of;
+pub use lost::Ticket;
 use parts::Parts;
-pub use resume::Ticket;
 
 /// What the peer has announced in IKE_SA_INIT and IKE_AUTH.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

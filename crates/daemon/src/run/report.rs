@@ -322,9 +322,7 @@ pub(super) fn log(event: &Event) {
             connection,
             addresses,
             dns,
-        } => {
-            info!(connection, ?addresses, ?dns, "inner address");
-        }
+        } => info!(connection, ?addresses, ?dns, "inner address"),
         Event::IkeClosed {
             connection, cause, ..
         } => {

@@ -1,5 +1,5 @@
-//! A responder's part of IKE_SA_INIT (RFC 7296 §1.2, §2.6, §2.7), and what it decides before it keeps
-//! anything: cookies, and other gateways to which it sends initiators (RFC 5685 §3).
+//! A responder's part of IKE_SA_INIT (RFC 7296 §1.2, §2.6, §2.7), and what it decides before it
+//! keeps anything: cookies, and other gateways to which it sends initiators (RFC 5685 §3).
 
 use std::sync::Arc;
 
@@ -11,18 +11,17 @@ use wire::ikev2::{
 use super::Abilities;
 use super::auth::certificate_request;
 use super::between::Between;
-use super::child::fresh_nonce;
 use super::clear::{Clear, clear};
 use super::cookie::{Asker, Cookies};
 use super::eap::Examining;
 use super::exchange;
+use super::fresh::{fresh_nonce, fresh_spi};
 use super::init::{Init, announcements, detection, find_nat, has_additional};
 use super::keys::{Keys, Nonces, Seed};
 use super::message::Message;
 use super::parts::{Parts, names_read, notify, notify_with};
 use super::ppk::{self, Agreed};
 use super::proposal::{self, Chosen};
-use super::rekey::fresh_spi;
 use super::ticket::Tickets;
 use super::window::{IkeSa, clear_message};
 use crate::config::{Childless, Connection};
@@ -117,8 +116,8 @@ pub(super) struct Answering {
 }
 
 impl Answering {
-    /// Answers a first message with the first of `candidates` that has a suite in common with it. On
-    /// a fault, `out` has what the peer is told, and nothing is kept.
+    /// Answers a first message with the first of `candidates` that has a suite in common with it.
+    /// On a fault, `out` has what the peer is told, and nothing is kept.
     pub(super) fn begin(
         candidates: &[Arc<Connection>],
         path: Path,

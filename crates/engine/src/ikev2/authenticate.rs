@@ -10,6 +10,7 @@
 mod elsewhere;
 mod ppk;
 mod responder;
+mod wanted;
 
 use std::sync::Arc;
 
@@ -20,22 +21,23 @@ use super::addresses::{self, Mobility};
 use super::auth::{
     certificate_request, check, check_key, identification, identity_of, prove, prove_key,
 };
-use super::child::{fresh_nonce, request_payloads};
+use super::child::request_payloads;
 use super::children::{ChildSa, ChildSas, ChildState};
 use super::configuration;
 use super::crash::{Crash, Maker};
 use super::eap::{EXAMINATION, LoggingIn, Step, login_of};
 use super::established::Established;
 use super::exchange;
+use super::fresh::fresh_nonce;
 use super::init::{Init, Travel};
 use super::intermediate::Due;
 use super::keys::Nonces;
 use super::offers::refused;
-use super::parts::{Parts, notify, notify_name};
+use super::parts::{Parts, notify};
 use super::ppk::naming;
 use super::tasks::{AskedChild, Awaited, Queue};
 use super::window::{At, IkeSa, Opened};
-use crate::config::{Childless, Connection, IdentityPattern};
+use crate::config::{Childless, Connection};
 use crate::counters::DropReason;
 use crate::ike::auth::Proven;
 use crate::ike::nat::float;
@@ -44,6 +46,8 @@ use crate::ike::{AgreedChild, Fact, Fault, FirstChild, Role};
 use crate::sa::{Path, Secret};
 use crate::time::{Calendar, Deadline, Duration, Instant};
 use crate::work::Work;
+
+use wanted::{refusal_of, unidentified, wanted_responder};
 
 pub(super) use responder::{Checks, given_up, is_given_up, on_request, on_verdict};
 
@@ -495,21 +499,6 @@ impl Authenticating {
     }
 }
 
-fn unidentified() -> Fault {
-    Fault::Misbehaved("an answer without the responder's identity".into())
-}
-
-/// The peer's refusal, if the message is one.
-fn refusal_of(parts: &Parts<'_>) -> Result<(), Fault> {
-    match (parts.error(), parts.auth) {
-        (Some(error), None) => Err(Fault::Unauthenticated(format!(
-            "the peer refused with {}",
-            notify_name(error.kind)
-        ))),
-        _ => Ok(()),
-    }
-}
-
 impl Established {
     /// What became of the child that we asked for with our authentication.
     fn first_child(
@@ -599,15 +588,4 @@ fn establish(
         resumed: init.resumed.map(|it| it.used.map(Box::new)),
         overtaken: Vec::new(),
     }
-}
-
-/// IDr, if we accept exactly one identity: a gateway of several chooses the right one.
-fn wanted_responder(connection: &Connection) -> Option<Payload> {
-    let [pattern @ IdentityPattern::Is(identity)] = connection.remote.identities.as_slice() else {
-        return None;
-    };
-    let id = identification(identity);
-    pattern
-        .is_exact()
-        .then_some(Payload::IdentificationResponder(id))
 }

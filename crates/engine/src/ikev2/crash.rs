@@ -21,10 +21,8 @@ use crypto::hash::{Hash, is_equal};
 use wire::ikev2::{Notify, NotifyType, Payload, Protocol};
 
 use super::clear::{Clear, clear};
-use super::established::Established;
 use super::message::Message;
 use super::parts::Parts;
-use super::window::At;
 use crate::counters::DropReason;
 use crate::ike::{Fact, Role, Sent, Spi, Spis};
 use crate::sa::{Path, Secret};
@@ -38,7 +36,7 @@ pub const SECRET_LEN: usize = 32;
 /// Tokens of one message that are compared (RFC 6290 §4.5).
 const MAX_TOKENS: usize = 4;
 /// Tokens that are kept, each of one IKE SA of the session.
-const MAX_KEPT: usize = super::established::MAX_SAS;
+pub(super) const MAX_KEPT: usize = 8;
 /// Average time between two messages with tokens that are looked at, of one session.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// How many may be looked at in a row, as a time.
@@ -109,7 +107,7 @@ struct Tokens {
 
 impl Crash {
     /// With both roles; `None`: neither.
-    pub(super) fn new(maker: Option<Arc<Maker>>) -> Self {
+    fn new(maker: Option<Arc<Maker>>) -> Self {
         Self(maker.map(|maker| {
             Box::new(Tokens {
                 maker,
@@ -117,6 +115,13 @@ impl Crash {
                 spent_until: Instant::default(),
             })
         }))
+    }
+
+    /// Both ends have authenticated: `parts` may have the peer's token.
+    pub(super) fn begin(maker: Option<Arc<Maker>>, spis: Spis, parts: &Parts<'_>) -> Self {
+        let mut crash = Self::new(maker);
+        crash.take(spis, parts);
+        crash
     }
 
     /// Our token of an IKE SA.
@@ -142,6 +147,25 @@ impl Crash {
         }
         it.taken.push((spis, Secret(token.to_vec())));
     }
+
+    /// An answer in clear: its sender may show that it is the peer, and that it has lost the IKE
+    /// SA. `None`: it shows nothing. It may come from anywhere (RFC 6290 §3).
+    pub(super) fn on_clear(&mut self, message: &Message<'_>, now: Instant) -> Option<Fact> {
+        let tokens = self.0.as_mut()?;
+        if message.is_protected() || !message.is_response() {
+            return None;
+        }
+        let found = message.read().ok()?;
+        let parts = Parts::sort(message.octets(), &found.clear).ok()?;
+        parts.notice(NotifyType::QuickCrashDetection)?;
+        if !tokens.may_look(now) {
+            return Some(Fact::Dropped(DropReason::OverQuota));
+        }
+        Some(match tokens.is_shown(message.spis(), &parts) {
+            true => Fact::Crashed,
+            false => Fact::Dropped(DropReason::WrongToken),
+        })
+    }
 }
 
 impl Tokens {
@@ -166,33 +190,5 @@ impl Tokens {
             self.spent_until = from + LOOK_INTERVAL;
         }
         is_free
-    }
-}
-
-impl Established {
-    /// Both ends have authenticated: `parts` may have the peer's token.
-    pub(super) fn begin_tokens(&mut self, maker: Option<Arc<Maker>>, parts: &Parts<'_>) {
-        let maker = maker.filter(|_| self.connection.crash_detection);
-        self.crash = Crash::new(maker);
-        self.crash.take(self.sas[0].spis, parts);
-    }
-
-    /// An answer in clear: its sender may show that it is the peer, and that it has lost the IKE
-    /// SA. `None`: it shows nothing. It may come from anywhere (RFC 6290 §3).
-    pub(super) fn on_clear(&mut self, message: &Message<'_>, at: &At<'_>) -> Option<Fact> {
-        let tokens = self.crash.0.as_mut()?;
-        if message.is_protected() || !message.is_response() {
-            return None;
-        }
-        let found = message.read().ok()?;
-        let parts = Parts::sort(message.octets(), &found.clear).ok()?;
-        parts.notice(NotifyType::QuickCrashDetection)?;
-        if !tokens.may_look(at.now) {
-            return Some(Fact::Dropped(DropReason::OverQuota));
-        }
-        Some(match tokens.is_shown(message.spis(), &parts) {
-            true => Fact::Crashed,
-            false => Fact::Dropped(DropReason::WrongToken),
-        })
     }
 }

@@ -1,6 +1,8 @@
 //! A session after both ends have authenticated: its IKE SAs, its children, and the requests that
 //! wait for the window.
 
+mod tickets;
+
 use std::sync::Arc;
 
 use crypto::cert::CertificatePath;
@@ -11,10 +13,10 @@ use super::Abilities;
 use super::addresses::Mobility;
 use super::children::ChildSas;
 use super::configuration;
-use super::crash::Crash;
+use super::crash::{Crash, MAX_KEPT, Maker};
+use super::lost::{Resumption, Spent};
 use super::message::Message;
-use super::parts::{SUPERSEDED, asks_ticket, delete_ike, is_for_ike, notify, notify_with};
-use super::resume::{Resumption, Spent};
+use super::parts::{Parts, SUPERSEDED, asks_ticket, delete_ike, is_for_ike, notify, notify_with};
 use super::tasks::{Awaited, Queue, Task};
 use super::unfinished::Linked;
 use super::window::{At, IkeSa, Opened, Read};
@@ -28,7 +30,7 @@ use crate::time::{Deadline, Duration, Instant};
 
 /// IKE SAs of one session at most: the current one, a replaced one, and both of two renewals that
 /// cross.
-pub(super) const MAX_SAS: usize = 8;
+const MAX_SAS: usize = MAX_KEPT;
 
 /// The state after authentication.
 pub(super) struct Established {
@@ -110,6 +112,12 @@ pub(super) enum Subject {
 }
 
 impl Established {
+    /// Both ends have authenticated: `parts` may have the peer's token.
+    pub(super) fn begin_tokens(&mut self, maker: Option<Arc<Maker>>, parts: &Parts<'_>) {
+        let maker = maker.filter(|_| self.connection.crash_detection);
+        self.crash = Crash::begin(maker, self.sas[0].spis, parts);
+    }
+
     /// The current IKE SA.
     pub(super) fn current(&mut self) -> &mut IkeSa {
         &mut self.sas[0]
@@ -132,7 +140,7 @@ impl Established {
         let Some(index) = self.sas.iter().position(|it| it.spis == spis) else {
             return vec![Fact::Dropped(DropReason::UnknownCookies)];
         };
-        if let Some(fact) = self.on_clear(message, at) {
+        if let Some(fact) = self.crash.on_clear(message, at.now) {
             return vec![fact];
         }
         let opened = match self.sas[index].read(from, message, at.out) {

@@ -15,9 +15,9 @@
 use crypto::key_exchange::Method;
 use wire::ikev2::{Exchange, Notify, NotifyType, Payload, Proposal};
 
-use super::child::fresh_nonce;
 use super::established::Established;
 use super::exchange;
+use super::fresh::{fresh_nonce, fresh_spi};
 use super::parts::{Parts, delete_ike, notify, notify_name};
 use super::proposal::{self, ike_spi};
 use super::tasks::{AskedRekey, Awaited, Collision, Task};
@@ -37,14 +37,6 @@ const RETRY: Duration = Duration::from_secs(10);
 pub(super) const HOLD: Duration = Duration::from_secs(2);
 /// How long a replaced IKE SA waits for its end.
 pub(super) const REPLACED_FOR: Duration = Duration::from_secs(70);
-
-/// A fresh SPI, which is not zero.
-pub(super) fn fresh_spi(random: &mut crypto::rand::Stream) -> Spi {
-    let mut octets = [0; 8];
-    random.fill(&mut octets);
-    octets[0] |= 1;
-    Spi(octets)
-}
 
 /// What the peer's answer to our request makes.
 fn agreed(asked: &AskedRekey, parts: &Parts<'_>, work: &mut Work) -> Result<Unfinished, Fault> {

@@ -13,13 +13,14 @@ mod mobike;
 mod redirect;
 mod requests;
 mod resumed;
+mod timers;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use crypto::cert::CertificatePath;
 use crypto::rand::Stream;
-use wire::ikev2::Exchange;
+use wire::ikev2::{Exchange, NotifyType};
 
 use super::answering::{Answering, Gate};
 use super::authenticate::{self, Answered, Authenticating, Checks, Wishes};
@@ -28,9 +29,10 @@ use super::established::Established;
 use super::init::Init;
 use super::init::{Asking, Heard, Travel};
 use super::intermediate;
+use super::lost::Ticket;
 use super::message::{Message, is_first_of};
 use super::parts::notify;
-use super::resume::{Resuming, Ticket};
+use super::resume::Resuming;
 use super::window::{At, IkeSa, Read};
 use crate::config::Connection;
 use crate::counters::DropReason;
@@ -42,7 +44,7 @@ use crate::ike::{Fact, Fault, FirstChild, MessageKeys, Outbox, Role, Spi, Spis};
 use crate::quotas::Quotas;
 use crate::sa::Path;
 use crate::suite::Ikev2Suite;
-use crate::time::{Calendar, Deadline, Duration, Instant};
+use crate::time::{Calendar, Instant};
 
 /// Why an initiator begins, and what it asks for.
 pub struct Beginning {
@@ -493,10 +495,7 @@ impl Session {
             let repeated = answering.answered.take_duplicate(message.octets(), out);
             return match repeated {
                 Some(Duplicate::Answered | Duplicate::Ignored) => again(answering, Fact::Pending),
-                None => {
-                    let reason = DropReason::UnexpectedMessage;
-                    again(answering, Fact::Dropped(reason))
-                }
+                None => again(answering, Fact::Dropped(DropReason::UnexpectedMessage)),
             };
         }
         let read = answering.sa.read(path, message, out);
@@ -521,7 +520,7 @@ impl Session {
                 return (State::Over, vec![Fact::Failed(fault)]);
             }
             Ok(Read::New(opened)) => {
-                let notice = [notify(wire::ikev2::NotifyType::InvalidSyntax)];
+                let notice = [notify(NotifyType::InvalidSyntax)];
                 answering.sa.answer(&opened, &notice, &mut at);
                 return again(answering, Fact::Pending);
             }
@@ -549,83 +548,5 @@ impl Session {
                 (None, fact) => (State::Over, vec![fact]),
             },
         }
-    }
-}
-
-/// Time.
-impl Session {
-    /// Its next timer.
-    pub fn deadline(&self) -> Option<Deadline> {
-        let expiry = self.expires.map(|at| Deadline {
-            at,
-            why: "the half-open exchange expires",
-        });
-        let own = match &self.state {
-            State::Resuming(it) => Some(it.0.deadline()),
-            State::Asking(asking) => asking.0.deadline(),
-            State::Authenticating(it) => it.deadline(),
-            State::Established(it) => it.deadline(),
-            State::Answering(_) | State::Over => None,
-        };
-        [expiry, own].into_iter().flatten().min()
-    }
-
-    /// A message sent at `began` left only `now`.
-    pub fn departed(&mut self, began: Instant, now: Instant) {
-        match &mut self.state {
-            State::Resuming(it) => it.0.departed(began, now),
-            State::Asking(asking) => asking.0.departed(began, now),
-            State::Authenticating(it) => it.sa.departed(began, now),
-            State::Established(it) => it.departed(began, now),
-            State::Answering(_) | State::Over => {}
-        }
-    }
-
-    /// Runs its timers. A fault ends the session.
-    pub fn on_deadline(
-        &mut self,
-        random: &mut Stream,
-        now: Instant,
-        out: &mut Outbox,
-    ) -> Result<(), Fault> {
-        if self.expires.take_if(|at| *at <= now).is_some() {
-            return Err(Fault::Dropped(DropReason::IncompleteMessage));
-        }
-        let path = self.path;
-        match &mut self.state {
-            State::Resuming(it) => match it.0.on_deadline(now, out) {
-                Err(Fault::TimedOut(_)) => {
-                    self.begin_without_ticket(random, now, out);
-                    Ok(())
-                }
-                went => went,
-            },
-            State::Asking(asking) => asking.0.on_deadline(now, out),
-            State::Authenticating(it) => it.on_deadline(&mut At {
-                path,
-                random,
-                now,
-                out,
-            }),
-            State::Established(it) => it.on_deadline(&mut At {
-                path,
-                random,
-                now,
-                out,
-            }),
-            State::Answering(_) | State::Over => Ok(()),
-        }
-    }
-
-    /// Exchanges for children that were not begun, because others stand in their place.
-    pub fn take_overtaken(&mut self) -> Vec<Fact> {
-        self.established_mut()
-            .map_or(Vec::new(), Established::take_overtaken)
-    }
-
-    /// How long the session may last before it is renewed.
-    pub fn lifetime(&self) -> Duration {
-        self.established()
-            .map_or(Duration::ZERO, Established::lifetime)
     }
 }

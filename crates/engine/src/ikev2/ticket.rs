@@ -4,8 +4,8 @@
 //! number of the key (4) | nonce (12) | { version | expiry | .. } sealed with AES-256-GCM
 //! ```
 //!
-//! The node keeps the keys over a restart. A key seals for [`KEY_LIFETIME`], and opens as much longer
-//! as a ticket may live. A ticket is for one use: the nonces of used tickets are remembered until
+//! The node keeps the keys over a restart. A key seals for [`KEY_LIFETIME`], and opens as much
+//! longer as a ticket may live. A ticket is for one use: the nonces of used tickets are remembered until
 //! they expire. It dies with what it was given for: the revision of its connection, the credentials
 //! in it, the peer's certificate, the user and the password. All that is checked when it is
 //! presented.
@@ -301,7 +301,7 @@ impl Carried<'_> {
                 let users = examiner.users.as_ref().filter(|_| !examiner.asks_servers)?;
                 out.push(BY_PASSWORD);
                 put(&mut out, name.as_bytes())?;
-                put(&mut out, &users.mark(self.peer.identity(), &self.d)?)?;
+                put(&mut out, &users.mark(self.peer.identity(), self.d)?)?;
             }
             (RemoteMethod::Signature(_), None) => return None,
         }

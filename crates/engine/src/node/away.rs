@@ -1,7 +1,7 @@
 //! A gateway that sends its peers to another one (RFC 5685), for example because it is to be taken
 //! down: first messages are answered with the other gateway, who authenticates is sent there with
-//! the answer, and who is connected is told, one after the other. Peers that have not said that they
-//! can go elsewhere are served as ever.
+//! the answer, and who is connected is told, one after the other. Peers that have not said that
+//! they can go elsewhere are served as ever.
 
 use wire::ikev2::Gateway;
 

@@ -6,8 +6,9 @@ use crypto::rand::Stream;
 
 use super::super::authenticate::Wishes;
 use super::super::init::{Asking, Heard};
+use super::super::lost::{Given, Spent, Ticket};
 use super::super::message::Message;
-use super::super::resume::{Given, Resuming, Spent, Ticket};
+use super::super::resume::Resuming;
 use super::super::ticket::Tickets;
 use super::{Means, Session, State};
 use crate::ike::{Fact, Outbox, Spi};

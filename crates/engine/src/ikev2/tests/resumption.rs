@@ -457,7 +457,7 @@ fn after_a_renewal_the_station_asks_for_another_ticket_and_the_former_is_worth_n
 #[test]
 fn a_peer_whose_auth_covers_only_its_first_message_is_let_in() {
     let (mut world, ticket) = with_ticket(&setup());
-    let ticket = ticket.as_of_libreswan_for_testing();
+    let ticket = ticket.into_libreswans_for_testing();
     again(&mut world, Box::new(ticket));
     world.run();
     world.assert_agreed(1);

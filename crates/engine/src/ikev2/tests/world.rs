@@ -207,11 +207,11 @@ impl Setup {
         connection.ikev2_proposals = suites.split(' ').map(|it| it.parse().unwrap()).collect();
         connection.is_legacy = self.is_legacy;
         connection.encapsulation = Encapsulation::ThroughNat;
-        let early = self.early_ppk[usize::from(!is_station)];
-        connection.ppk = self.ppk[usize::from(!is_station)].map(|it| ppk_of(it, early));
+        let end = usize::from(!is_station);
+        connection.ppk = self.ppk[end].map(|it| ppk_of(it, self.early_ppk[end]));
         connection.fragments = self.fragments;
-        connection.childless = self.childless[usize::from(!is_station)];
-        connection.mobike = self.mobike[usize::from(!is_station)];
+        connection.childless = self.childless[end];
+        connection.mobike = self.mobike[end];
         connection.crash_detection = self.crash_detection;
         connection.resumption = self.resumption;
         if is_station {

@@ -1,5 +1,5 @@
-//! Session resumption (RFC 5723) between nodes: after a loss, after a crash of the gateway, and when
-//! a ticket must be worth nothing.
+//! Session resumption (RFC 5723) between nodes: after a loss, after a crash of the gateway, and
+//! when a ticket must be worth nothing.
 
 use super::crash::kill;
 use super::ikev2::speaks;

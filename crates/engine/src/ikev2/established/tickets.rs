@@ -4,44 +4,18 @@
 use crypto::rand::Stream;
 use wire::ikev2::{self as wire2, Exchange, Notify, NotifyType, Payload};
 
-use super::Ticket;
+use super::{Established, Question, Subject};
 use crate::ike::{Fact, Role, Spi};
 use crate::ikev2::auth::ResumedForm;
-use crate::ikev2::established::{Established, Question, Subject};
+use crate::ikev2::lost::{Given, Resumption, Spent, Ticket};
 use crate::ikev2::parts::{Parts, notify};
 use crate::ikev2::tasks::{Awaited, Task};
-use crate::ikev2::ticket::{Carried, TICKET_LIFETIME, TicketId, Tickets};
+use crate::ikev2::ticket::{Carried, TICKET_LIFETIME, Tickets};
 use crate::ikev2::window::{At, Opened};
 use crate::time::{Calendar, Duration, Instant};
 
 /// Octets of a gateway's ticket that a station keeps.
 const MAX_OPAQUE: usize = 4_096;
-
-/// A ticket that must not be used any more: its expiry and its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spent {
-    pub(crate) expires: Calendar,
-    pub(crate) id: TicketId,
-}
-
-/// What came of a request for a ticket.
-#[derive(Default)]
-pub(crate) struct Given {
-    /// The one before it.
-    pub(crate) former: Option<Spent>,
-    /// The keys of tickets have changed.
-    pub(crate) has_new_key: bool,
-}
-
-/// A session's part.
-pub(in crate::ikev2) struct Resumption {
-    /// The bodies of both ID payloads, the initiator's first.
-    ids: (Vec<u8>, Vec<u8>),
-    /// The ticket that a gateway has given last.
-    given: Option<Spent>,
-    /// The ticket that a station has.
-    ticket: Option<Box<Ticket>>,
-}
 
 impl Established {
     /// Both ends have authenticated under these ID payloads.
@@ -99,12 +73,11 @@ impl Established {
                 }));
             }
         }
-        match &mut self.question {
-            Some(question) => match &mut question.subject {
+        if let Some(question) = &mut self.question {
+            match &mut question.subject {
                 Subject::Auth { notices, .. } => notices.push(answer),
                 _ => question.answer.push(answer),
-            },
-            None => {}
+            }
         }
         given
     }
