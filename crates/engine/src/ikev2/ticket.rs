@@ -5,10 +5,10 @@
 //! ```
 //!
 //! The node keeps the keys over a restart. A key seals for [`KEY_LIFETIME`], and opens as much
-//! longer as a ticket may live. A ticket is for one use: the nonces of used tickets are remembered until
-//! they expire. It dies with what it was given for: the revision of its connection, the credentials
-//! in it, the peer's certificate, the user and the password. All that is checked when it is
-//! presented.
+//! longer as a ticket may live. A ticket is for one use: the nonces of used tickets are remembered
+//! until they expire. It dies with what it was given for: the revision of its connection, the
+//! credentials in it, the peer's certificate, the user and the password. All that is checked when
+//! it is presented.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

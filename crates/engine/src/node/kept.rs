@@ -1,6 +1,6 @@
 //! The secrets that a node keeps over a restart: that of its tokens of quick crash detection, and
-//! the keys of its tickets. The caller writes them where only we can read ([`Output::Keep`]) and gives
-//! them to the next node ([`Input::Kept`](super::Input::Kept)).
+//! the keys of its tickets. The caller writes them where only we can read ([`Output::Keep`]) and
+//! gives them to the next node ([`Input::Kept`](super::Input::Kept)).
 
 use std::sync::Arc;
 
