@@ -259,9 +259,26 @@ fn unknown_peer(connection: &str, wanted: &Identity, peers: &BTreeSet<&Identity>
     }
 }
 
+/// Octets of a name at most (RFC 1035 §2.3.4).
+const NAME_MAX: usize = 255;
+
+/// Whether a text can be the name of a host.
+fn is_name(text: &str) -> bool {
+    let is_of_names = |it: char| it.is_ascii_alphanumeric() || "-.".contains(it);
+    !text.is_empty() && text.len() <= NAME_MAX && text.chars().all(is_of_names)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_gateway_has_a_name_or_an_address() {
+        assert!(is_name("sg-2.example"));
+        for bad in ["", "a b", "gâteau", "x/24", &"a".repeat(NAME_MAX + 1)] {
+            assert!(!is_name(bad), "{bad}");
+        }
+    }
 
     #[test]
     fn the_end_of_a_peer_is_told_with_the_number_of_its_tunnels() {
@@ -309,13 +326,4 @@ mod tests {
              ms3.example; `caravan status ms` shows 2 more"
         );
     }
-}
-
-/// Octets of a name at most (RFC 1035 §2.3.4).
-const NAME_MAX: usize = 255;
-
-/// Whether a text can be the name of a host.
-fn is_name(text: &str) -> bool {
-    let is_of_names = |it: char| it.is_ascii_alphanumeric() || "-.".contains(it);
-    !text.is_empty() && text.len() <= NAME_MAX && text.chars().all(is_of_names)
 }

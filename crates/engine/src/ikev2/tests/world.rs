@@ -183,10 +183,7 @@ impl Setup {
             true => (vec![station], vec![lan]),
             false => (vec![lan], vec![station]),
         };
-        let suites = match is_station {
-            true => self.station_suites,
-            false => self.gateway_suites,
-        };
+        let suites = [self.gateway_suites, self.station_suites][usize::from(is_station)];
         let mut connection = Connection::new(
             if is_station { "home" } else { "stations" },
             Vec::new(),
