@@ -148,6 +148,7 @@ impl Watched {
                 Effect::Event(event) => self.note(&event, &mut answer),
                 Effect::IkeKeys(..)
                 | Effect::Radius(..)
+                | Effect::Keep(_)
                 | Effect::Sealed(..)
                 | Effect::Reply(_)
                 | Effect::Opened(_) => {}

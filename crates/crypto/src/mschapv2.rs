@@ -38,6 +38,11 @@ pub struct Challenges<'a> {
 }
 
 impl NtHash {
+    /// A mac of it: what tells it from another one, for who has the key.
+    pub fn mark(&self, key: &[u8]) -> Vec<u8> {
+        Hash::Sha256.hmac(key, &[&self.0]).as_ref().to_vec()
+    }
+
     /// Of a password, which is hashed as UTF-16 (RFC 2759 §8.3).
     pub fn of_password(password: &str) -> Self {
         // As much room as it may take: a vector that grows leaves copies.

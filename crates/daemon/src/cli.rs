@@ -234,6 +234,17 @@ enum Command {
         #[arg(long, value_name = "ID", value_parser = Identity::parse)]
         peer: Identity,
     },
+    /// Send a gateway's clients to another gateway, before this one is taken down
+    Drain {
+        /// Key of a connection of the gateway
+        name: String,
+        /// Address or name of the other gateway
+        #[arg(long, value_name = "GATEWAY", required_unless_present = "off")]
+        to: Option<String>,
+        /// Serve clients again
+        #[arg(long, conflicts_with = "to")]
+        off: bool,
+    },
     /// Show connections, tunnels, counters and drops
     Status {
         /// Key of one connection; without it, all
@@ -435,6 +446,7 @@ impl Cli {
             Command::Reload { name, all } => commands::reload(&runtime_dir, name.as_deref(), all)?,
             Command::Rekey { name, ike } => commands::rekey(&runtime_dir, name, ike)?,
             Command::Forget { name, peer } => commands::forget(&runtime_dir, name, peer)?,
+            Command::Drain { name, to, .. } => commands::drain(&runtime_dir, name, to)?,
             Command::Status { name, json } => {
                 let tunnels = global.folders_of_tunnels();
                 commands::status((&runtime_dir, &tunnels), name.as_deref(), json)?

@@ -50,6 +50,13 @@ pub enum Request {
         #[serde(with = "identity")]
         peer: Identity,
     },
+    /// Send peers that can go elsewhere to another gateway.
+    Drain {
+        /// A connection of the process.
+        connection: String,
+        /// Address or name of the other gateway; none: serve peers again.
+        to: Option<String>,
+    },
     /// Read the configuration and the revocation lists again. Tunnels stay, except those of revoked
     /// peers.
     Reload,

@@ -29,6 +29,7 @@ pub mod ether;
 pub mod files;
 pub mod footprint;
 pub mod interfaces;
+pub mod kept_file;
 pub mod leases;
 pub mod link;
 pub mod nft;

@@ -46,6 +46,7 @@ use crate::config::{Loaded, connection_names};
 use crate::control::Reply;
 use crate::control::server::{Call, ControlServer};
 use crate::count_file::CountFile;
+use crate::kept_file::KeptFile;
 use crate::options::RunOptions;
 use crate::peer_file::PeerFile;
 use crate::planes::{Clock, News, Planes};
@@ -120,6 +121,8 @@ struct Process {
     unstored: BTreeMap<String, (u32, u32)>,
     /// Clients that may not use IKEv1 any more.
     upgraded: VersionFile,
+    /// Secrets that outlive the process.
+    secrets: KeptFile,
     /// What the part wants of the node of IKE.
     owed: Vec<Command>,
     /// The part waits for the inbound plane's report.
@@ -166,6 +169,9 @@ impl Process {
         mut attendant: Attendant,
     ) -> anyhow::Result<()> {
         let mut changes = watch::changes()?;
+        if let Some(secrets) = self.secrets.read() {
+            self.input(Input::Kept(&secrets.0)).await?;
+        }
         let marks = self.upgraded.marks();
         self.input(Input::Command(Command::Upgraded(marks))).await?;
         self.tell_calendar().await?;

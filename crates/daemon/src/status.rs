@@ -27,6 +27,9 @@ pub struct StatusReport {
     /// Servers of RADIUS, the preferred ones first.
     #[serde(default)]
     pub radius: Vec<RadiusStatus>,
+    /// The gateway to which clients are sent, if they are.
+    #[serde(default)]
+    pub draining: Option<String>,
     /// Exchanges of phase 1 in progress.
     pub half_open: u64,
     /// The count of every reason to drop a packet or message, including zeros.
@@ -202,6 +205,9 @@ pub struct SessionStatus {
     /// or "IKE_INTERMEDIATE" (RFC 9867), by which that one has it too.
     #[serde(default)]
     pub ppk_exchange: Option<String>,
+    /// Whether it goes on from a session that was lost, by a ticket (RFC 5723).
+    #[serde(default)]
+    pub resumed: bool,
     /// Whether addresses may change under it (MOBIKE, RFC 4555).
     #[serde(default)]
     pub mobike: bool,

@@ -17,11 +17,13 @@ use crate::suite::{EspSuite, IkeSuite, Ikev2Suite};
 use crate::time::Duration;
 
 mod check;
+mod redirects;
 #[cfg(test)]
 mod tests;
 
 pub use crate::identity::IdentityPattern;
 pub use check::{Finding, Severity};
+pub use redirects::Redirects;
 
 /// The configuration of a node.
 pub struct Config {
@@ -85,6 +87,14 @@ pub struct Connection {
     pub mobike: bool,
     /// Whether its IKE SAs begin without a child (RFC 6023).
     pub childless: Childless,
+    /// IKEv2: both ends give each other tokens, by which one that has lost everything shows it (RFC
+    /// 6290).
+    pub crash_detection: bool,
+    /// IKEv2: a gateway gives tickets to peers that ask, and a station asks for one, by which it
+    /// goes on from a session that was lost (RFC 5723).
+    pub resumption: bool,
+    /// IKEv2: where a station lets itself be sent (RFC 5685).
+    pub redirects: Redirects,
     /// Probe after this long without a sign of life; `None`: never.
     pub dpd_delay: Option<Duration>,
     /// Without an answer for this long, the peer is dead.
@@ -441,6 +451,9 @@ impl Connection {
             is_eap_only: false,
             mobike: true,
             childless: Childless::Allow,
+            crash_detection: false,
+            resumption: false,
+            redirects: Redirects::default(),
             dpd_delay: Some(Self::dpd_delay_of(false)),
             dpd_timeout: DPD_TIMEOUT,
             keepalive: KEEPALIVE,

@@ -57,6 +57,10 @@ pub enum DropReason {
     OverQuota,
     CookieAsked,
     Downgraded,
+    WrongToken,
+    TicketRefused,
+    SentAway,
+    WrongRedirect,
     // RADIUS
     RadiusMalformed,
     RadiusUnasked,
@@ -133,6 +137,10 @@ impl DropReason {
         Self::OverQuota,
         Self::CookieAsked,
         Self::Downgraded,
+        Self::WrongToken,
+        Self::TicketRefused,
+        Self::SentAway,
+        Self::WrongRedirect,
         Self::RadiusMalformed,
         Self::RadiusUnasked,
         Self::RadiusUnsigned,
@@ -203,6 +211,10 @@ impl DropReason {
             Self::OverQuota => "over-quota",
             Self::CookieAsked => "cookie-asked",
             Self::Downgraded => "downgraded",
+            Self::WrongToken => "wrong-token",
+            Self::TicketRefused => "ticket-refused",
+            Self::SentAway => "sent-away",
+            Self::WrongRedirect => "wrong-redirect",
             Self::RadiusMalformed => "radius-malformed",
             Self::RadiusUnasked => "radius-unasked",
             Self::RadiusUnsigned => "radius-unsigned",
@@ -214,12 +226,19 @@ impl DropReason {
             Self::SkipFutureN => "skip-future-n",
             Self::SkipUnstoredN => "skip-unstored-n",
             Self::SkipNoCalendar => "skip-no-calendar",
+            on_link => on_link.name_on_link(),
+        }
+    }
+
+    /// Of a frame of a wireless link.
+    fn name_on_link(self) -> &'static str {
+        match self {
             Self::LinkUnsupportedFrame => "link-unsupported-frame",
             Self::LinkNotForUs => "link-not-for-us",
             Self::LinkUnknownStation => "link-unknown-station",
             Self::LinkNoKey => "link-no-key",
             Self::LinkBadMic => "link-bad-mic",
-            Self::LinkCountermeasures => "link-countermeasures",
+            _ => "link-countermeasures",
         }
     }
 }

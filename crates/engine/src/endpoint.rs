@@ -31,7 +31,7 @@ use crate::plane::{
     Datagrams, InboundChange, InboundPlane, Notice, Offloads, OutboundChange, OutboundPlane,
     Packets, Received, Verdict,
 };
-use crate::sa::{Path, Via};
+use crate::sa::{Path, Secret, Via};
 use crate::time::{Deadline, Instant};
 use crate::work::Work;
 
@@ -86,6 +86,8 @@ pub enum Effect<'a> {
     IkeKeys(Spis, MessageKeys),
     /// A datagram for a server of RADIUS.
     Radius(SocketAddr, Vec<u8>),
+    /// Secrets for the next process, as in [`Output::Keep`].
+    Keep(Secret),
 }
 
 enum Change {
@@ -254,6 +256,7 @@ impl Endpoint {
                 Output::Radius(to, datagram) => {
                     return Some(Step::Done(Effect::Radius(to, datagram)));
                 }
+                Output::Keep(octets) => return Some(Step::Done(Effect::Keep(octets))),
                 Output::WantsReport => {
                     self.wants_report = true;
                     self.reports += 1;

@@ -9,7 +9,9 @@
 //! we initiate and keep up (`stations.rs`).
 
 mod accounts;
+mod away;
 mod children;
+mod crash;
 mod departures;
 mod duplicates;
 mod end_cause;
@@ -18,6 +20,7 @@ mod half_open;
 mod hints;
 mod ike;
 mod ikev2;
+mod kept;
 mod leases;
 mod liveness;
 mod messages;
@@ -27,6 +30,7 @@ mod proof;
 mod quota;
 mod radius;
 mod reminders;
+mod resumption;
 mod revocation;
 mod roaming;
 mod session;
@@ -48,6 +52,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use crypto::rand::{Seed, Stream};
+use wire::ikev2::Gateway;
 
 pub use crate::ike::{IKE_PORT, NAT_T_PORT, SOCKETS, via_of};
 use crate::ike::{MessageKeys, Spis};
@@ -68,16 +73,18 @@ use crate::ikev1::fragments::Assembly;
 use crate::ikev2::cookie::Cookies;
 use crate::plane::{InboundChange, Notice, OutboundChange, SaReport};
 use crate::quotas::Quotas;
-use crate::sa::{ChildId, Path};
+use crate::sa::{ChildId, Path, Secret};
 use crate::time::{Calendar, Deadline, Instant};
 use crate::work::Work;
 
 use accounts::Accounts;
+use away::Away;
 use children::Children;
 use departures::Departures;
 use duplicates::Duplicates;
 use half_open::{Familiar, HalfOpen};
 use hints::Hints;
+use kept::Kept;
 use leases::Leases;
 use liveness::Reports;
 use outputs::Outputs;
@@ -117,6 +124,8 @@ pub enum Input<'a> {
     /// Entropy of the operating system, from time to time. Everything drawn afterwards depends on
     /// it. A simulation gives none.
     Entropy(&'a [u8; 32]),
+    /// What an earlier process has kept ([`Output::Keep`]), before anything else.
+    Kept(&'a [u8]),
     /// Calendar time, from time to time and before certificates are checked.
     Calendar(Calendar),
     /// A datagram of a server of RADIUS, from the address that is configured.
@@ -146,6 +155,8 @@ pub enum Command {
     Upgraded(Vec<Mark>),
     /// These may use IKEv1 again.
     Forget(Vec<Mark>),
+    /// Send peers that can go elsewhere to this gateway (RFC 5685); none: serve them again.
+    Drain(Option<Gateway>),
     /// Everything down: deletes are sent, then [`Event::Stopped`].
     Stop,
 }
@@ -164,6 +175,9 @@ pub enum Output {
     IkeKeys(Spis, MessageKeys),
     /// Send a datagram to a server of RADIUS. Its answer is an [`Input::Radius`].
     Radius(SocketAddr, Vec<u8>),
+    /// Write these octets where only we can read, in place of the former ones: the next process
+    /// gives them to its node as [`Input::Kept`].
+    Keep(Secret),
     /// Answer with [`Input::Report`].
     WantsReport,
     /// Answer with [`Input::Ways`]: a station starts, and the way to its peer is unknown.
@@ -201,6 +215,9 @@ pub struct Node {
     decoys: Decoys,
     /// Secrets of what IKEv2 asks for under load.
     cookies: Cookies,
+    /// Secrets that outlive the process.
+    kept: Kept,
+    away: Away,
     reminders: Reminders,
     quotas: Quotas,
     radius: radius::Radius,
@@ -237,6 +254,8 @@ impl Node {
             upgraded: Upgraded::default(),
             decoys: Decoys::new(seed),
             cookies: Cookies::default(),
+            kept: Kept::new(seed),
+            away: Away::default(),
             reminders: Reminders::default(),
             quotas: Quotas::default(),
             radius: radius::Radius::default(),
@@ -268,7 +287,11 @@ impl Node {
             Input::Unroutable(peers) => self.end_unroutable(peers, now),
             Input::Wake => self.on_wake(now),
             Input::Configure(config) => self.on_configure(config, now),
-            Input::Entropy(octets) => self.random.stir(octets),
+            Input::Entropy(octets) => {
+                self.random.stir(octets);
+                self.kept.stir(octets);
+            }
+            Input::Kept(octets) => self.take_kept(octets),
             Input::Calendar(calendar) => self.calendar = (calendar, now),
             Input::Radius(from, datagram) => self.on_radius(from, datagram, now),
         }
@@ -329,6 +352,7 @@ impl Node {
             }
             Command::Upgraded(marks) => drop(self.upgraded.add(&marks)),
             Command::Forget(marks) => self.upgraded.forget(&marks),
+            Command::Drain(to) => self.drain(to, now),
             Command::Stop => self.stop(now),
         }
     }
@@ -345,6 +369,7 @@ impl Node {
                 Timer::Accounts => self.on_accounts_timer(now),
                 Timer::Reminder => self.on_reminder_timer(now),
                 Timer::Radius => self.on_radius_timer(now),
+                Timer::Away => self.on_away_timer(now),
             }
         }
     }

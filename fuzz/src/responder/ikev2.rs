@@ -431,6 +431,8 @@ fn connection(name: &str) -> Arc<Connection> {
         ikev2_proposals: vec![SUITE.parse().expect("a suite")],
         pools: vec![0],
         mobike: name == "moves",
+        crash_detection: true,
+        resumption: true,
         dpd_delay: Some(Duration::from_secs(60)),
         ..Connection::new(name, Vec::new(), local, remote, vec![net, host])
     })

@@ -49,7 +49,8 @@ class Exchange:
     """A key exchange; `per_s`: how many of them one core shall do in a second.
 
     `is_shared`: pre-shared keys, otherwise certificates for RSA-2048 at both ends. `has_peer`:
-    strongSwan knows it.
+    strongSwan knows it. `is_resumed`: the client goes on from a lost tunnel by a ticket; then the
+    engine alone is measured.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Exchange:
     per_s: float
     is_shared: bool = False
     has_peer: bool = True
+    is_resumed: bool = False
 
 
 IKEV1 = "IKEv1 aggressive, RSA"
@@ -68,6 +70,13 @@ EXCHANGES = (
         "aes256gcm16-prfsha384-curve25519-ke1_mlkem768",
         700,
         has_peer=False,
+    ),
+    Exchange(
+        "IKEv2 resumed, RSA before",
+        "aes128gcm16-prfsha256-curve25519",
+        5_000,
+        has_peer=False,
+        is_resumed=True,
     ),
 )
 
@@ -128,6 +137,8 @@ class Load:
         esp = f"{SUITE}-modp2048"
         if exchange is not None:
             name, words, esp = exchange.name, ["--proposal", exchange.proposal], SUITE
+        if exchange is not None and exchange.is_resumed:
+            words.append("--resumed")
         if exchange is None or not exchange.is_shared:
             words += ["--keys", str(self.folder)]
         words += ["--count", str(count), "--esp-proposal", esp]

@@ -97,7 +97,8 @@ def targets(results: Results) -> list[Target]:
 
 
 def handshake_targets(handshakes: Sequence[Handshakes]) -> list[Target]:
-    """Our responder: of IKEv2 the running program's rate, of IKEv1 its time."""
+    """Our responder: of IKEv2 the running program's rate, or the engine's with tickets; of IKEv1
+    the program's time."""
     own = [one for one in handshakes if one.system == "caravan"]
     found = [
         Target(
@@ -106,7 +107,7 @@ def handshake_targets(handshakes: Sequence[Handshakes]) -> list[Target]:
         )
         for exchange in EXCHANGES
         for one in own
-        if one.exchange == exchange.name and one.how == "program"
+        if one.exchange == exchange.name and (one.how == "program" or exchange.is_resumed)
     ]
     found += [
         Target(

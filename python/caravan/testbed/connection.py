@@ -86,7 +86,8 @@ class Connection:
     SHA-1 for peers of IKEv2 that announce no hashes. `is_layered`: AH around ESP in a second
     tunnel; it needs both proposals, and Caravan alone has; else `ah_proposals` stand for ESP's.
     `version`: of IKE; aggressive mode is only of 1. `childless`: whether IKEv2 begins without a
-    child, in the word that both programs have.
+    child, in the word that both programs have. `crash_detection`, `resumption`, `redirect`: of
+    Caravan alone, for IKEv2; charon follows redirects by itself.
     Times in seconds; None: the program's default.
     """
 
@@ -120,3 +121,6 @@ class Connection:
     ppk: Ppk | None = None
     takes_rsa_sha1: bool = False
     childless: str = ""
+    crash_detection: bool = False
+    resumption: bool = False
+    redirect: tuple[str, ...] | None = None

@@ -4,7 +4,13 @@ use std::sync::Arc;
 
 use super::Certificate;
 use super::read::Signer;
-use crate::hash::{Digest, Hash};
+use super::signed::VerifyKey;
+use crate::hash::Hash;
+
+/// Steps of a path that was written.
+const MAX_STEPS: usize = 8;
+/// Octets of a fingerprint.
+const FINGERPRINT_LEN: usize = 32;
 
 /// What later lists and pins need of a path that passed.
 #[derive(Clone)]
@@ -18,7 +24,7 @@ pub struct CertificatePath {
 pub(super) struct Leaf {
     pub(super) subject: String,
     serial: Vec<u8>,
-    fingerprint: Digest,
+    fingerprint: [u8; FINGERPRINT_LEN],
 }
 
 impl Leaf {
@@ -32,13 +38,14 @@ impl Leaf {
 
     /// Whether this is the same certificate, octet by octet.
     pub(super) fn is(&self, certificate: &Certificate) -> bool {
-        certificate.facts.serial == self.serial
-            && fingerprint(certificate).as_ref() == self.fingerprint.as_ref()
+        certificate.facts.serial == self.serial && fingerprint(certificate) == self.fingerprint
     }
 }
 
-fn fingerprint(certificate: &Certificate) -> Digest {
-    Hash::Sha256.digest(&[certificate.der()])
+fn fingerprint(certificate: &Certificate) -> [u8; FINGERPRINT_LEN] {
+    let mut octets = [0; FINGERPRINT_LEN];
+    octets.copy_from_slice(Hash::Sha256.digest(&[certificate.der()]).as_ref());
+    octets
 }
 
 /// A certificate and its issuer.
@@ -64,4 +71,77 @@ impl CertificatePath {
         let leaf = Leaf::new(leaf);
         Self { leaf, steps }
     }
+
+    /// The path as octets, for who keeps it where nobody can change it.
+    pub fn to_octets(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put(&mut out, self.leaf.subject.as_bytes());
+        put(&mut out, &self.leaf.serial);
+        out.extend_from_slice(&self.leaf.fingerprint);
+        for step in &self.steps {
+            put(&mut out, step.subject.as_bytes());
+            put(&mut out, &step.serial);
+            put(&mut out, &step.issuer.name);
+            put(&mut out, step.issuer.text.as_bytes());
+            let (kind, octets) = step.issuer.key.parts();
+            out.extend([kind, u8::from(step.issuer.signs_revocations)]);
+            put(&mut out, octets);
+        }
+        out
+    }
+
+    /// Reads what [`Self::to_octets`] wrote; `None` for anything else.
+    pub fn from_octets(mut rest: &[u8]) -> Option<Self> {
+        let rest = &mut rest;
+        let leaf = Leaf {
+            subject: text(rest)?,
+            serial: take(rest)?.to_vec(),
+            fingerprint: *fixed(rest)?,
+        };
+        let mut steps = Vec::new();
+        while !rest.is_empty() {
+            if steps.len() == MAX_STEPS {
+                return None;
+            }
+            let (subject, serial) = (text(rest)?, take(rest)?.to_vec());
+            let (name, words) = (take(rest)?.to_vec(), text(rest)?);
+            let [kind, signs] = *fixed(rest)?;
+            let issuer = Signer {
+                name,
+                text: words,
+                key: VerifyKey::of_parts(kind, take(rest)?)?,
+                signs_revocations: signs != 0,
+            };
+            steps.push(Step {
+                subject,
+                serial,
+                issuer: Arc::new(issuer),
+            });
+        }
+        Some(Self { leaf, steps })
+    }
+}
+
+/// Octets behind their number.
+fn put(out: &mut Vec<u8>, octets: &[u8]) {
+    let len = u16::try_from(octets.len()).unwrap_or(u16::MAX);
+    out.extend_from_slice(&len.to_be_bytes());
+    out.extend_from_slice(&octets[..usize::from(len)]);
+}
+
+fn fixed<'a, const N: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; N]> {
+    let (first, more) = rest.split_first_chunk()?;
+    *rest = more;
+    Some(first)
+}
+
+fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let len = u16::from_be_bytes(*fixed(rest)?);
+    let (octets, more) = rest.split_at_checked(len.into())?;
+    *rest = more;
+    Some(octets)
+}
+
+fn text(rest: &mut &[u8]) -> Option<String> {
+    String::from_utf8(take(rest)?.to_vec()).ok()
 }

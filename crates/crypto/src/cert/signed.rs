@@ -52,6 +52,16 @@ pub(super) enum KeyKind {
     Other,
 }
 
+/// Kinds by their numbers.
+const KINDS: [KeyKind; 6] = [
+    KeyKind::Rsa,
+    KeyKind::P256,
+    KeyKind::P384,
+    KeyKind::P521,
+    KeyKind::Ed25519,
+    KeyKind::Other,
+];
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Family {
     Rsa,
@@ -101,6 +111,20 @@ impl Signed {
 }
 
 impl VerifyKey {
+    /// Its kind as a number, and its octets.
+    pub(super) fn parts(&self) -> (u8, &[u8]) {
+        let kind = KINDS.iter().position(|it| *it == self.kind);
+        (kind.unwrap_or(KINDS.len()) as u8, &self.octets)
+    }
+
+    /// The key of these parts.
+    pub(super) fn of_parts(kind: u8, octets: &[u8]) -> Option<Self> {
+        Some(Self {
+            kind: *KINDS.get(usize::from(kind))?,
+            octets: octets.to_vec(),
+        })
+    }
+
     /// Keeps what a signature check needs.
     pub(super) fn new(spki: &SubjectPublicKeyInfo<'_>) -> Self {
         let curve = || {

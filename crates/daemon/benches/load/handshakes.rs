@@ -21,7 +21,7 @@ pub(crate) fn measure(
     terms: &Terms<'_>,
     keys: Option<&Path>,
 ) -> anyhow::Result<Value> {
-    let now = Instant(1);
+    let mut now = Instant(1);
     let calendar = calendar()?;
     let mut gateway = Gateway::new(terms, &credentials(keys, "sg.example")?)?;
     gateway.set_calendar(calendar, now)?;
@@ -30,8 +30,13 @@ pub(crate) fn measure(
     for number in 0..WARM_UP + count {
         let number = u32::try_from(number)?;
         let mut station = Station::new(number, "ms.example", terms, &own)?;
-        let before = gateway.cpu;
+        let mut before = gateway.cpu;
         station.connect(&mut gateway, calendar, now)?;
+        if terms.has_tickets {
+            now = station.lose()?;
+            before = gateway.cpu;
+            station.connect(&mut gateway, calendar, now)?;
+        }
         spent_ms.push(milliseconds(gateway.cpu - before));
         station.leave(&mut gateway, now)?;
     }
@@ -41,6 +46,7 @@ pub(crate) fn measure(
         "count": counted.len(),
         "proposal": terms.proposal,
         "esp_proposal": terms.esp_proposal,
+        "resumed": terms.has_tickets,
         "authentication": if keys.is_some() { "rsa" } else { "psk" },
         "responder_ms_median": counted[counted.len() / 2],
         "responder_ms_min": counted[0],

@@ -84,6 +84,9 @@ struct Words {
     /// Of the child, in proposal words.
     #[arg(long, default_value = "aes128gcm16")]
     esp_proposal: String,
+    /// Clients go on from lost tunnels by tickets (RFC 5723): that is what counts.
+    #[arg(long)]
+    resumed: bool,
 }
 
 impl Words {
@@ -92,6 +95,7 @@ impl Words {
             version: self.version,
             proposal: &self.proposal,
             esp_proposal: &self.esp_proposal,
+            has_tickets: self.resumed,
         }
     }
 }

@@ -11,8 +11,8 @@ use crypto::rand::Seed;
 use crypto::sign::PrivateKey;
 use engine::config::{
     Child, ChildLayer, Childless, Config, Connection, Encapsulation, IdentityPattern,
-    InnerFamilies, Limits, LocalAuth, LocalMethod, Pool, RemoteAuth, RemoteMethod, Start, Unique,
-    Version,
+    InnerFamilies, Limits, LocalAuth, LocalMethod, Pool, Redirects, RemoteAuth, RemoteMethod,
+    Start, Unique, Version,
 };
 use engine::endpoint::{Effect, Endpoint};
 use engine::identity::Identity;
@@ -30,6 +30,8 @@ const OFFLOADS: Offloads = Offloads {
     has_vnet_header: true,
     has_udp_segments: true,
 };
+/// After this silence a client with a ticket probes its gateway.
+const SILENCE: Duration = Duration::from_secs(1);
 /// Longest time that a handshake may take, on the nodes' own clock.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -38,6 +40,8 @@ pub(crate) struct Terms<'a> {
     pub(crate) version: Version,
     pub(crate) proposal: &'a str,
     pub(crate) esp_proposal: &'a str,
+    /// Both ends have tickets (RFC 5723).
+    pub(crate) has_tickets: bool,
 }
 
 /// How one end proves its identity, and whom it trusts.
@@ -161,6 +165,7 @@ impl Station {
         connection.remote_addrs = vec![(gateway, IKE_PORT).into()];
         connection.start = Start::AtOnce;
         connection.wants_inner.v4 = true;
+        connection.dpd_delay = terms.has_tickets.then_some(SILENCE);
         connection.children[0].remote = inside();
         let address = Ipv4Addr::from_bits(STATIONS.to_bits() + number).into();
         let config = config(connection, Vec::new());
@@ -216,6 +221,27 @@ impl Station {
             };
             at = due;
             to_gateway = self.take(Input::Wake, at);
+        }
+    }
+
+    /// Loses the gateway, which does not notice. Returns when the client begins again.
+    pub(crate) fn lose(&mut self) -> anyhow::Result<Instant> {
+        self.children = 0;
+        loop {
+            let Some(at) = due(&self.endpoint) else {
+                bail!("a client that waits for nothing");
+            };
+            self.endpoint.handle(Input::Wake, at);
+            let (mut is_lost, mut next) = (false, None);
+            while let Some(effect) = self.endpoint.poll(at) {
+                if let Effect::Event(Event::RetryScheduled { in_ms, .. }) = effect {
+                    is_lost = true;
+                    next = Some(at + Duration::from_millis(in_ms));
+                }
+            }
+            if let (true, Some(next)) = (is_lost, next) {
+                return Ok(next);
+            }
         }
     }
 
@@ -355,6 +381,9 @@ fn connection(
         is_eap_only: false,
         mobike: true,
         childless: Childless::Allow,
+        crash_detection: false,
+        resumption: terms.has_tickets,
+        redirects: Redirects::default(),
         dpd_delay: None,
         dpd_timeout: Duration::from_secs(10),
         keepalive: Duration::from_secs(20),

@@ -22,11 +22,13 @@ const IKEV1: Terms<'static> = Terms {
     version: Version::V1,
     proposal: "aes128-sha1-modp768",
     esp_proposal: "aes128gcm16",
+    has_tickets: false,
 };
 const IKEV2: Terms<'static> = Terms {
     version: Version::V2,
     proposal: "aes256gcm16-prfsha384-curve25519",
     esp_proposal: "aes128gcm16-esn",
+    has_tickets: false,
 };
 
 pub(crate) fn measure(count: u32, version: Version) -> anyhow::Result<Value> {

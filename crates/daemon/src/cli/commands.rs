@@ -195,6 +195,16 @@ pub(super) fn forget(runtime_dir: &Path, name: String, peer: Identity) -> anyhow
     said(ask(&found, &Request::Forget { connection, peer })?)
 }
 
+pub(super) fn drain(
+    runtime_dir: &Path,
+    name: String,
+    to: Option<String>,
+) -> anyhow::Result<String> {
+    let found = find(runtime_dir, &name)?;
+    let connection = name;
+    said(ask(&found, &Request::Drain { connection, to })?)
+}
+
 pub(super) fn rekey(runtime_dir: &Path, name: String, ike: bool) -> anyhow::Result<String> {
     let found = find(runtime_dir, &name)?;
     let connection = name;

@@ -10,6 +10,7 @@ mod phones;
 mod ppk;
 mod proposals;
 mod radius;
+mod redirects;
 mod skip;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -156,6 +157,8 @@ impl Builder<'_> {
         }
         let remote_addrs = self.resolve(loaded, name, table)?;
         let mut connection = self.connection(&loaded.engine.pools, name, table, remote_addrs)?;
+        self.only_ikev2(name, table, connection.version)?;
+        connection.redirects = self.redirects(loaded, name, table)?;
         phones::accept(&mut connection, table);
         proposals::with_long_numbers(&mut connection, table);
         if let Some(text) = unrouted_ports(&connection) {
@@ -260,6 +263,9 @@ impl Builder<'_> {
             is_eap_only: table.is_eap_only(),
             mobike: table.mobike,
             childless: childless(table.childless),
+            crash_detection: table.crash_detection,
+            resumption: table.resumption,
+            redirects: engine::config::Redirects::default(),
             dpd_delay: (!dpd_delay.is_zero()).then_some(dpd_delay),
             dpd_timeout: table.dpd_timeout.0,
             keepalive: table.keepalive.0,

@@ -242,6 +242,17 @@ pub struct ConnectionTable {
     /// "force": both ends begin so, or there is no tunnel. "never": we do not begin so, and
     /// announce nothing.
     pub childless: Childless,
+    /// IKEv2: give the peer a token by which we show, after a crash, that we have lost the tunnel,
+    /// and take the peer's (RFC 6290). Then the tunnel is back without a timeout.
+    pub crash_detection: bool,
+    /// IKEv2: at a client, keep a ticket of the gateway's, and go on with it from a tunnel that was
+    /// lost, without signatures, passwords or key exchanges (RFC 5723). At a gateway, give tickets
+    /// to clients that ask.
+    pub resumption: bool,
+    /// IKEv2: where a client lets its gateway send it (RFC 5685): addresses, networks
+    /// ("198.51.100.0/24") and names, besides the other addresses in `remote_addrs`. []: nowhere.
+    /// The other gateway proves itself as this one does. Default: only where `remote_addrs` says.
+    pub redirect: Option<Vec<String>>,
     /// Probe a peer that has been silent for this long; "0": never. Default: "20s" at a client,
     /// "60s" at a gateway. A client that sends but hears nothing probes after 5 s.
     pub dpd_delay: Option<Span>,
@@ -305,6 +316,9 @@ impl ReadTable for ConnectionTable {
             fragmentation: keys.or("fragmentation", true)?,
             mobike: keys.or("mobike", true)?,
             childless: keys.given("childless")?,
+            crash_detection: keys.or("crash_detection", false)?,
+            resumption: keys.or("resumption", false)?,
+            redirect: keys.given("redirect")?,
             dpd_delay: keys.given("dpd_delay")?,
             // Five probes, two seconds apart.
             dpd_timeout: keys.or("dpd_timeout", Span::seconds(10))?,

@@ -30,6 +30,7 @@ use crate::config::{self, Loaded, Names};
 use crate::control::client::none_runs;
 use crate::control::server::{Call, ControlServer};
 use crate::count_file::CountFile;
+use crate::kept_file::KeptFile;
 use crate::leases::LeaseFile;
 use crate::options::{Role, RunOptions};
 use crate::peer_file::PeerFile;
@@ -150,6 +151,7 @@ impl Process {
         counts.prune(&mobility::pairs(loaded.mobility.as_ref()));
         let upgraded = VersionFile::open(leases.opened());
         let upgraded = upgraded.context("cannot read which clients have used IKEv2")?;
+        let secrets = KeptFile::new(leases.opened());
         let mut host = Host::new(
             options.role,
             steward,
@@ -159,7 +161,7 @@ impl Process {
         );
         host.adopt(&loaded);
         let devices = (tun, udp, raw, mobile);
-        let kept = (host, peers, (counts, upgraded), capture);
+        let kept = (host, peers, (counts, upgraded, secrets), capture);
         Self::start(options, loaded, devices, kept, control, confined)
     }
 
@@ -168,7 +170,7 @@ impl Process {
         options: RunOptions,
         loaded: Loaded,
         (tun, udp, raw, mobile): (Tun, UdpSockets, Option<RawSockets>, Opened),
-        (host, peers, (counts, upgraded), capture): Kept,
+        (host, peers, (counts, upgraded, secrets), capture): Kept,
         (control, asked): (ControlServer, mpsc::Receiver<Call>),
         confined: Confined,
     ) -> anyhow::Result<Self> {
@@ -202,6 +204,7 @@ impl Process {
             counts,
             unstored: BTreeMap::new(),
             upgraded,
+            secrets,
             owed: Vec::new(),
             owes_report: false,
             planes,
@@ -237,7 +240,7 @@ impl Process {
 type Kept = (
     Host,
     PeerFile,
-    (CountFile, VersionFile),
+    (CountFile, VersionFile, KeptFile),
     Option<(CaptureFile, Keys)>,
 );
 

@@ -140,6 +140,7 @@ impl Process {
                     }
                 }
                 Output::Radius(to, datagram) => self.send_to_server(to, &datagram),
+                Output::Keep(secrets) => self.secrets.write(&secrets),
                 Output::WantsReport => drained.wants_report = true,
                 Output::WantsAddresses => self.host.ask_ways(&self.node),
                 // Making the messages may have taken seconds on a slow processor.

@@ -294,11 +294,12 @@ pub(super) fn log(event: &Event) {
             peer,
             suite,
             ppk,
+            is_resumed,
             path,
             nat,
         } => info!(
             connection, peer, suite, ppk = ppk.as_ref().map(|it| &it.id[..]),
-            ppk_exchange = ppk.as_ref().map(|it| it.exchange.name()),
+            ppk_exchange = ppk.as_ref().map(|it| it.exchange.name()), resumed = is_resumed,
             local = %path.local, remote = %path.remote, nat_local = nat.0, nat_remote = nat.1,
             "{}", established(*version)
         ),
@@ -405,6 +406,16 @@ fn log_change(event: &Event) {
             );
         }
         Event::RadiusServer { address, is_silent } => log_server(*address, *is_silent),
+        Event::Draining { to: None, .. } => info!("peers are not sent to another gateway now"),
+        Event::Draining {
+            to: Some(to),
+            peers,
+        } => info!(to, peers, "peers are sent to another gateway"),
+        Event::SentToAnother {
+            connection,
+            from,
+            to,
+        } => info!(connection, %from, to, "the gateway sends us to another one"),
         Event::PathMoved { connection, path } => {
             info!(connection, local = %path.local, remote = %path.remote, "path moved");
         }

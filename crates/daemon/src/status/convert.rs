@@ -91,6 +91,7 @@ impl Traffic {
             nat: nat.to_owned(),
             ppk_exchange: session.ppk.as_ref().map(|it| it.exchange.to_string()),
             ppk: session.ppk.map(|it| it.id),
+            resumed: session.is_resumed,
             mobike: session.has_mobike,
             moves: session.moves,
             peer_addresses: session.peer_addresses,
@@ -185,6 +186,7 @@ impl StatusReport {
             connections: connections.map(|it| traffic.connection(it)).collect(),
             pools: pools.collect(),
             radius: status.radius.into_iter().map(RadiusStatus::from).collect(),
+            draining: status.draining,
             half_open: status.half_open as u64,
             ..Self::default()
         }

@@ -195,6 +195,7 @@ fn session(child: u32, spi_in: u32, spi_out: u32) -> node::SessionStatus {
         has_signed_sha1: false,
         nat: (false, false),
         ppk: None,
+        is_resumed: false,
         has_mobike: false,
         moves: 0,
         peer_addresses: Vec::new(),
@@ -232,6 +233,7 @@ fn peers_that_chose_one_spi_have_their_own_traffic() {
         fragment_octets: 0,
         pools: Vec::new(),
         radius: Vec::new(),
+        draining: None,
     };
     // The second peer's predecessor by a renewal still receives.
     let inbound = vec![carried(1, 11, 3), carried(2, 10, 9), carried(2, 12, 4)];

@@ -31,6 +31,9 @@ impl Display for StatusReport {
         for pool in &self.pools {
             writeln!(f, "pool {}: {} of {} lent", pool.name, pool.lent, pool.size)?;
         }
+        if let Some(to) = &self.draining {
+            writeln!(f, "clients that can go elsewhere are sent to {to}")?;
+        }
         for server in &self.radius {
             writeln!(
                 f,
@@ -220,6 +223,9 @@ impl Display for SessionStatus {
             write!(f, ", {nat}")?;
             if self.sha1_signature {
                 write!(f, ", signed with SHA-1")?;
+            }
+            if self.resumed {
+                write!(f, ", resumed")?;
             }
             if self.mobike {
                 write!(f, ", MOBIKE")?;

@@ -1,5 +1,6 @@
 //! `docs/conformance.md`: which file implements which section of which document, collected from the
-//! citations in the code, and our deviations, from `docs/deviations.toml`.
+//! citations in the code, and our deviations, and what was tried with Caravan alone, from
+//! `docs/deviations.toml`.
 //!
 //! `CARAVAN_BLESS=1 cargo test -p daemon --test tidy` writes it.
 
@@ -19,6 +20,17 @@ const DEVIATIONS: &str = "docs/deviations.toml";
 struct Deviations {
     #[serde(default)]
     deviation: Vec<Deviation>,
+    #[serde(default)]
+    untried: Vec<Untried>,
+}
+
+/// A document, or a part of one, that was tried with no second implementation.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Untried {
+    rfc: u32,
+    /// What, and why.
+    what: String,
 }
 
 /// An intentional deviation from a document.
@@ -67,8 +79,11 @@ pub(crate) fn is_current(tree: &Tree) -> Vec<Finding> {
         what,
     };
     let text = tree.find(DEVIATIONS).map_or("", |file| file.text.as_str());
-    let deviations = match toml::from_str::<Deviations>(text) {
-        Ok(deviations) => deviations.deviation,
+    let Deviations {
+        deviation: deviations,
+        untried,
+    } = match toml::from_str(text) {
+        Ok(all) => all,
         Err(fault) => return vec![finding(DEVIATIONS, fault.to_string())],
     };
     for deviation in &deviations {
@@ -80,7 +95,7 @@ pub(crate) fn is_current(tree: &Tree) -> Vec<Finding> {
             findings.push(finding(DEVIATIONS, what));
         }
     }
-    let wanted = table(tree, &deviations);
+    let wanted = table(tree, &deviations, &untried);
     if std::env::var_os("CARAVAN_BLESS").is_some() {
         std::fs::write(top().join(TABLE), wanted).expect("docs is writable");
     } else if tree.find(TABLE).is_none_or(|file| file.text != wanted) {
@@ -110,15 +125,17 @@ fn collect(tree: &Tree) -> BTreeMap<u32, Sections> {
     documents
 }
 
-fn table(tree: &Tree, deviations: &[Deviation]) -> String {
+fn table(tree: &Tree, deviations: &[Deviation], untried: &[Untried]) -> String {
     let mut text = String::from(
         "# Conformance\n\n\
          Which file implements which section: every citation in the code, collected by the test\n\
-         `tidy`. Below a document's table are the points where Caravan differs on purpose.\n",
+         `tidy`. Below a document's table are the points where Caravan differs on purpose,\n\
+         and what was tried with no second implementation.\n",
     );
     let documents = collect(tree);
     let mut numbers: BTreeSet<u32> = documents.keys().copied().collect();
     numbers.extend(deviations.iter().map(|deviation| deviation.rfc));
+    numbers.extend(untried.iter().map(|one| one.rfc));
     for rfc in numbers {
         let _ = writeln!(text, "\n## RFC {rfc}\n");
         if let Some(sections) = documents.get(&rfc) {
@@ -141,6 +158,9 @@ fn table(tree: &Tree, deviations: &[Deviation]) -> String {
                 text,
                 "\n**Deviation, {section}**: \"{quotation}\"\n{reason} (`{place}`)\n"
             );
+        }
+        for Untried { what, .. } in untried.iter().filter(|one| one.rfc == rfc) {
+            let _ = write!(text, "\n**Tried with no second implementation**: {what}\n");
         }
     }
     text

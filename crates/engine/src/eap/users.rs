@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crypto::mschapv2::NtHash;
 
 use crate::identity::Identity;
+use crate::sa::Secret;
 
 /// Octets of a user's name at most.
 pub const MAX_USER_LEN: usize = 64;
@@ -91,6 +92,13 @@ impl Users {
     pub fn has(&self, identity: &Identity) -> bool {
         let mut all = self.0.values();
         all.any(|it| it.identity.is_same(identity))
+    }
+
+    /// What changes with a user's password, for who has this key; `None`: there is no such user.
+    pub(crate) fn mark(&self, identity: &Identity, key: &Secret) -> Option<Vec<u8>> {
+        let mut all = self.0.values();
+        let user = all.find(|it| it.identity.is_same(identity))?;
+        Some(user.hash.mark(&key.0))
     }
 
     /// The user whom a peer calls so.

@@ -14,7 +14,7 @@ use super::{Effect, Endpoint};
 use crate::ike::Step;
 use crate::node::{Command, Event, Input};
 use crate::plane::{InboundChange, OutboundChange};
-use crate::sa::{ChildId, Direction, Keys, Layer, Path, Sa};
+use crate::sa::{ChildId, Direction, Keys, Layer, Path, Sa, Secret};
 use crate::time::{Duration, Instant};
 
 /// Two endpoints, a network and a clock.
@@ -63,6 +63,8 @@ pub struct Seen {
     pub trail: Vec<Act>,
     /// Packets that its inbound plane opened.
     pub opened: Vec<Vec<u8>>,
+    /// The secrets that it keeps over a restart.
+    pub kept: Option<Secret>,
     /// Datagrams for servers of RADIUS.
     pub radius: Vec<(SocketAddr, Vec<u8>)>,
 }
@@ -179,6 +181,7 @@ impl Pair {
                 Effect::Event(event) => seen.event(event),
                 Effect::Opened(packet) => seen.opened.push(packet),
                 Effect::Radius(to, datagram) => seen.radius.push((to, datagram)),
+                Effect::Keep(octets) => seen.kept = Some(octets),
                 Effect::Reply(_) | Effect::IkeKeys(..) => {}
             }
         }

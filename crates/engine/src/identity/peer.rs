@@ -134,6 +134,32 @@ impl Peer {
         Mark(mark)
     }
 
+    /// Subject and first alternative name of its certificate as text, empty where it has none;
+    /// `None` if no certificate proved it. [`Self::of_written`] reads them.
+    pub(crate) fn certificate_names(&self) -> Option<[String; 2]> {
+        let text = |it: &Option<Identity>| it.as_ref().map(ToString::to_string).unwrap_or_default();
+        match &self.0.credential {
+            Credential::Certificate {
+                subject,
+                first_alternative,
+            } => Some([text(subject), text(first_alternative)]),
+            Credential::PresharedKey(_) | Credential::User(_) => None,
+        }
+    }
+
+    /// The peer whose certificate had these names when it proved itself.
+    pub(crate) fn of_written(
+        connection: &str,
+        [subject, first_alternative]: [Option<Identity>; 2],
+        identity: Identity,
+    ) -> Self {
+        let credential = Credential::Certificate {
+            subject: subject.map(|it| it.canonical()),
+            first_alternative: first_alternative.map(|it| it.canonical()),
+        };
+        Self::new(connection, credential, identity, false)
+    }
+
     /// The name that it uses.
     pub fn identity(&self) -> &Identity {
         &self.0.identity

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use wire::ikev2::Gateway;
+
 use super::{ChildOffer, Fault, Lease, NegotiatedChild, Notification, Wanted};
 use crate::config::{Child, Connection, InnerFamilies};
 use crate::counters::DropReason;
@@ -55,6 +57,13 @@ pub enum Fact {
     /// IKEv2: the first child was not asked for with the authentication (RFC 6023): it comes in an
     /// exchange of its own. The child, and our SPI, which is free.
     Childless(ChildId, u32),
+    /// IKEv2: the peer requests a ticket.
+    AsksTicket,
+    /// IKEv2: the gateway sends us to another one, and this session is over (RFC 5685).
+    SentTo(Gateway),
+    /// IKEv2: the peer has shown that it has lost everything that it shared with us (RFC 6290): the
+    /// session is over, and the peer need not be told.
+    Crashed,
     /// IKEv2: a server of RADIUS must say what the peer's packet of EAP is worth.
     AsksServer(Box<Question>),
     /// IKEv2: the session ends.

@@ -56,6 +56,9 @@ pub enum Fault {
     /// Identity, certificate, signature or pre-shared key were refused.
     #[error("{0}")]
     Unauthenticated(String),
+    /// A ticket is refused: its sender begins anew.
+    #[error("a ticket is refused: {0}")]
+    TicketRefused(&'static str),
     /// An unauthenticated message was dropped: count it. It ends no exchange.
     #[error("message dropped: {}", .0.name())]
     Dropped(DropReason),
@@ -80,6 +83,7 @@ impl Fault {
         match self {
             Self::Dropped(reason) => *reason,
             Self::Malformed(_) => DropReason::MalformedMessage,
+            Self::TicketRefused(_) => DropReason::TicketRefused,
             Self::BadPublicValue(_) => DropReason::BadPublicValue,
             Self::TimedOut(asked) if asked.may_be_unreadable() => DropReason::AuthenticationFailed,
             Self::Misbehaved(_) | Self::TimedOut(_) => DropReason::UnexpectedMessage,

@@ -1,5 +1,7 @@
 //! Authenticated notifications of a peer.
 
+use wire::ikev2::Gateway;
+
 use super::Refusal;
 
 /// A notification of the peer, authenticated under the IKE SA.
@@ -36,6 +38,8 @@ pub enum Notification {
     Followed,
     /// MOBIKE: it refuses to send there, with this notification.
     StaysBehind(String),
+    /// Our gateway sends us to another one (RFC 5685 §5).
+    SentTo(Gateway),
     /// An error or status.
     Other(Complaint),
 }

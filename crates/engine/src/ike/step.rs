@@ -21,6 +21,8 @@ pub enum Step {
     Informational,
     /// Of IKEv2's IKE_SA_INIT: 1 requests, 2 answers (RFC 7296 §1.2).
     Init(u8),
+    /// Of IKE_SESSION_RESUME (RFC 5723 §4.3.2).
+    Resume(u8),
     /// Of IKE_INTERMEDIATE (RFC 9242 §3.2).
     Intermediate(u8),
     /// Of IKE_AUTH (RFC 7296 §1.2).
@@ -39,6 +41,7 @@ impl Step {
         matches!(
             self,
             Self::Init(1)
+                | Self::Resume(1)
                 | Self::Intermediate(1)
                 | Self::Auth(1)
                 | Self::Create(1)
@@ -49,7 +52,10 @@ impl Step {
 
     /// Whether the message comes before any answer of the peer.
     pub fn is_first(self) -> bool {
-        matches!(self, Self::Main(1) | Self::Aggressive(1) | Self::Init(1))
+        matches!(
+            self,
+            Self::Main(1) | Self::Aggressive(1) | Self::Init(1) | Self::Resume(1)
+        )
     }
 
     /// Its exchange in words.
@@ -63,6 +69,7 @@ impl Step {
             Self::ConfigAck => "config ack",
             Self::Informational | Self::Inform(_) => "informational",
             Self::Init(_) => "init",
+            Self::Resume(_) => "resume",
             Self::Intermediate(_) => "intermediate",
             Self::Auth(_) => "auth",
             Self::Create(_) => "create child",
@@ -78,6 +85,7 @@ impl Step {
             | Self::Quick(number)
             | Self::Config(number)
             | Self::Init(number)
+            | Self::Resume(number)
             | Self::Intermediate(number)
             | Self::Auth(number)
             | Self::Create(number)

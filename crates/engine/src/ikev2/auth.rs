@@ -63,6 +63,20 @@ impl Signed<'_> {
         sign(&parts, work)
     }
 
+    /// AUTH of an IKE SA that goes on from an earlier one (RFC 5723 §4.3.3).
+    pub(super) fn resumed(&self, form: ResumedForm, work: &mut Work) -> Digest {
+        let prf = self.prf;
+        let of = |parts: &[&[u8]], work: &mut Work| {
+            let bytes: usize = parts.iter().map(|part| part.len()).sum();
+            work.count(Task::Prf(prf), bytes as u64);
+            prf.hmac(&self.p.0, parts)
+        };
+        match form {
+            ResumedForm::Whole => self.with(work, of),
+            ResumedForm::MessageOnly => of(&[self.message], work),
+        }
+    }
+
     /// AUTH with a key that both ends know.
     fn mac(&self, key: &Secret, work: &mut Work) -> Digest {
         let prf = self.prf;
@@ -73,6 +87,17 @@ impl Signed<'_> {
             prf.hmac(padded.as_ref(), parts)
         })
     }
+}
+
+/// What AUTH of a resumed IKE SA covers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum ResumedForm {
+    /// All that AUTH covers otherwise: RFC 5723 §4.3.3 says so.
+    #[default]
+    Whole,
+    /// The message of IKE_SESSION_RESUME alone, as Libreswan does it. The key depends on both
+    /// nonces, and the identity is that of the ticket, so nothing is left open.
+    MessageOnly,
 }
 
 /// Our proof: certificates, if we have any, and AUTH. All certificates but a self-signed anchor go

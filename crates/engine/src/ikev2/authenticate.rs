@@ -7,33 +7,37 @@
 //!                                     <-- IDr, [CERT], AUTH, [CP], [SA, TSi, TSr]
 //! ```
 
+mod elsewhere;
 mod ppk;
 mod responder;
+mod wanted;
 
 use std::sync::Arc;
 
 use crypto::key_exchange::Initiator;
-use wire::ikev2::{Exchange, NotifyType, Payload};
+use wire::ikev2::{Exchange, Gateway, NotifyType, Payload};
 
 use super::addresses::{self, Mobility};
 use super::auth::{
     certificate_request, check, check_key, identification, identity_of, prove, prove_key,
 };
-use super::child::{fresh_nonce, request_payloads};
+use super::child::request_payloads;
 use super::children::{ChildSa, ChildSas, ChildState};
 use super::configuration;
+use super::crash::{Crash, Maker};
 use super::eap::{EXAMINATION, LoggingIn, Step, login_of};
 use super::established::Established;
 use super::exchange;
-use super::init::{Asking, Init};
+use super::fresh::fresh_nonce;
+use super::init::{Init, Travel};
 use super::intermediate::Due;
 use super::keys::Nonces;
 use super::offers::refused;
-use super::parts::{Parts, notify, notify_name};
+use super::parts::{Parts, notify};
 use super::ppk::{Mixed, naming};
 use super::tasks::{AskedChild, Awaited, Queue};
 use super::window::{At, IkeSa, Opened};
-use crate::config::{Childless, Connection, IdentityPattern};
+use crate::config::{Childless, Connection};
 use crate::counters::DropReason;
 use crate::ike::auth::Proven;
 use crate::ike::nat::float;
@@ -42,6 +46,8 @@ use crate::ike::{AgreedChild, Fact, Fault, FirstChild, Role};
 use crate::sa::{Path, Secret};
 use crate::time::{Calendar, Deadline, Duration, Instant};
 use crate::work::Work;
+
+use wanted::{refusal_of, unidentified, wanted_responder};
 
 pub(super) use responder::{Checks, given_up, is_given_up, on_request, on_verdict};
 
@@ -55,6 +61,10 @@ pub(super) struct Wishes {
     pub(super) child: Option<FirstChild>,
     /// Our addresses besides the path's.
     pub(super) addresses: Vec<std::net::IpAddr>,
+    /// Makes tokens of quick crash detection, if the connection has it.
+    pub(super) maker: Option<Arc<Maker>>,
+    /// What we say of gateways that send us elsewhere.
+    pub(super) travel: Travel,
 }
 
 /// An initiator that waits for the answer.
@@ -74,6 +84,8 @@ pub(super) struct Authenticating {
     login: Option<Box<LoggingIn>>,
     /// Its examination must be over then.
     until: Option<Instant>,
+    /// The body of the gateway's ID payload.
+    responder: Vec<u8>,
 }
 
 /// What an answer leads to.
@@ -81,18 +93,27 @@ pub(super) enum Answered {
     Established(Box<Established>, Vec<Fact>),
     /// Additional key exchanges or EAP go on.
     Again(Box<Authenticating>),
+    /// The gateway has proven itself, and sends us to another one (RFC 5685 §6).
+    SentTo(Gateway),
+}
+
+/// What an answer says of the gateway.
+enum Judged {
+    Proven(Proven),
+    /// It examines us.
+    Examined,
+    /// It has proven itself, and sends us to another one.
+    SentTo(Gateway),
 }
 
 impl Authenticating {
     /// Sends the first message under keys.
     pub(super) fn begin(
-        asking: &Asking,
+        (connection, before): (Arc<Connection>, Path),
         (sa, init): (IkeSa, Init),
         mut wishes: Wishes,
         at: &mut At<'_>,
     ) -> Result<Self, Fault> {
-        let connection = Arc::clone(&asking.connection);
-        let before = asking.path;
         // With MOBIKE it may be behind a NAT later (RFC 4555 §3.3).
         let wants_udp = connection.prefers_udp() || connection.mobike;
         let floats = init.nat.is_supported && (init.nat.is_between() || wants_udp);
@@ -126,6 +147,7 @@ impl Authenticating {
             due: None,
             login: None,
             until: None,
+            responder: Vec::new(),
         };
         authenticating.go_on(at)?;
         Ok(authenticating)
@@ -169,21 +191,33 @@ impl Authenticating {
             }
             init.mix(ppk, work);
         }
-        let signed = init.initiator(&body);
-        let mut proof = prove(connection, signed, &init.peer, random, work)?;
+        let is_resumed = init.resumed.is_some();
+        let mut proof = match is_resumed {
+            true => vec![init.prove_resumed(Role::Initiator, &body, work)],
+            false => {
+                let signed = init.initiator(&body);
+                prove(connection, signed, &init.peer, random, work)?
+            }
+        };
         let auth = proof.pop();
         let mut chain = vec![own];
         chain.extend(proof);
-        chain.extend(certificate_request(core::slice::from_ref(connection)));
+        let request = certificate_request(core::slice::from_ref(connection));
+        chain.extend(request.filter(|_| !is_resumed));
         chain.extend(wanted_responder(connection));
         chain.extend(auth);
         chain.extend(ppk.iter().flat_map(|ppk| naming(ppk, without.take())));
+        let maker = wishes.maker.as_ref();
+        chain.extend(maker.map(|it| it.notify(self.sa.spis)));
         chain.extend(configuration::request(connection.wants_inner, &wishes.had));
         if wishes.is_first_contact {
             chain.push(notify(NotifyType::InitialContact));
         }
-        if connection.is_eap_only {
+        if connection.is_eap_only && !is_resumed {
             chain.push(notify(NotifyType::EapOnlyAuthentication));
+        }
+        if connection.resumption {
+            chain.push(Established::ticket_request());
         }
         chain.extend(addresses::announcement(connection, &wishes.addresses));
         self.child.take_if(|it| it.is_abandoned);
@@ -261,26 +295,13 @@ impl Authenticating {
             return Ok(Answered::Again(Box::new(self)));
         }
         let parts = opened.parts()?;
-        let settled = refusal_of(&parts).and_then(|()| self.init.settle(&parts));
-        let is_alone = self.connection.is_eap_only && parts.auth.is_none() && parts.eap.is_some();
-        let went = match (settled, self.login.take()) {
-            (Err(fault), _) => Err(fault),
-            (Ok(()), Some(login)) => self.log_in(login, &parts, calendar, at),
-            // It takes our word that EAP is enough (RFC 5998 §3).
-            (Ok(()), None) if is_alone => self.log_in_alone(&parts, calendar, at),
-            (Ok(()), None) => self.check(&parts, calendar, at).and_then(|proven| {
-                let Some(login) = login_of(&self.connection) else {
-                    return Ok(Some(proven));
-                };
-                let id = parts.responder.map_or(&[][..], |(_, body)| body);
-                let login = LoggingIn::begin(login, proven, id, calendar)?;
-                self.until = Some(at.now + EXAMINATION);
-                self.log_in(Box::new(login), &parts, calendar, at)
-            }),
-        };
-        match went {
-            Ok(Some(proven)) => Ok(self.finish(proven, &parts, calendar, at)),
-            Ok(None) => Ok(Answered::Again(Box::new(self))),
+        match self.judge(&parts, calendar, at) {
+            Ok(Judged::Proven(proven)) => match self.elsewhere(&parts, true, at) {
+                Some(sent) => sent,
+                None => Ok(self.finish(proven, &parts, calendar, at)),
+            },
+            Ok(Judged::SentTo(gateway)) => Ok(Answered::SentTo(gateway)),
+            Ok(Judged::Examined) => Ok(Answered::Again(Box::new(self))),
             Err(fault) => {
                 // RFC 7296 §2.21.2: the peer believes that it is established, or waits for us.
                 if parts.auth.is_some() || parts.eap.is_some() {
@@ -290,6 +311,44 @@ impl Authenticating {
                 Err(fault)
             }
         }
+    }
+
+    /// What the answer says of the gateway.
+    fn judge(
+        &mut self,
+        parts: &Parts<'_>,
+        calendar: Calendar,
+        at: &mut At<'_>,
+    ) -> Result<Judged, Fault> {
+        refusal_of(parts)?;
+        self.init.settle(parts)?;
+        let judged = |proven: Option<Proven>| proven.map_or(Judged::Examined, Judged::Proven);
+        if let Some(login) = self.login.take() {
+            return self.log_in(login, parts, calendar, at).map(judged);
+        }
+        self.responder = parts.responder.map_or(Vec::new(), |(_, id)| id.to_vec());
+        if self.init.resumed.is_some() {
+            let work = &mut at.out.work;
+            let proven = self.init.check_resumed(Role::Responder, parts, work)?;
+            return Ok(Judged::Proven(proven));
+        }
+        if self.connection.is_eap_only && parts.auth.is_none() && parts.eap.is_some() {
+            // It takes our word that EAP is enough (RFC 5998 §3).
+            return self.log_in_alone(parts, calendar, at).map(judged);
+        }
+        let proven = self.check(parts, calendar, at)?;
+        let connection = Arc::clone(&self.connection);
+        let Some(login) = login_of(&connection) else {
+            return Ok(Judged::Proven(proven));
+        };
+        // It has proven itself, and need not know who we are (RFC 5685 §6).
+        if let Some(Answered::SentTo(gateway)) = self.elsewhere(parts, false, at).transpose()? {
+            return Ok(Judged::SentTo(gateway));
+        }
+        let login = LoggingIn::begin(login, proven, &self.responder, calendar)?;
+        self.until = Some(at.now + EXAMINATION);
+        self.log_in(Box::new(login), parts, calendar, at)
+            .map(judged)
     }
 
     /// Both ends have proven themselves.
@@ -311,6 +370,11 @@ impl Authenticating {
         self.init.mix_into(&mut self.sa, &mut at.out.work);
         let ends = (self.sa, Role::Initiator);
         let mut session = establish(ends, self.init, proven, calendar, at.now);
+        session.begin_tokens(self.wishes.maker.take(), parts);
+        let id = identification(&session.connection.local.identity);
+        let id = Payload::IdentificationInitiator(id).body();
+        session.begin_resumption((id, self.responder));
+        session.keep_ticket(parts, at.now);
         session.begin_mobility(parts, &own, at);
         if families.is_any() {
             let reply = parts.configuration;
@@ -425,21 +489,6 @@ impl Authenticating {
     }
 }
 
-fn unidentified() -> Fault {
-    Fault::Misbehaved("an answer without the responder's identity".into())
-}
-
-/// The peer's refusal, if the message is one.
-fn refusal_of(parts: &Parts<'_>) -> Result<(), Fault> {
-    match (parts.error(), parts.auth) {
-        (Some(error), None) => Err(Fault::Unauthenticated(format!(
-            "the peer refused with {}",
-            notify_name(error.kind)
-        ))),
-        _ => Ok(()),
-    }
-}
-
 impl Established {
     /// What became of the child that we asked for with our authentication.
     fn first_child(
@@ -523,17 +572,10 @@ fn establish(
         renew_at: None,
         is_renewed_now: false,
         question: None,
+        crash: Crash::default(),
+        resumption: None,
+        is_sent_away: false,
+        resumed: init.resumed.map(|it| it.used.map(Box::new)),
         overtaken: Vec::new(),
     }
-}
-
-/// IDr, if we accept exactly one identity: a gateway of several chooses the right one.
-fn wanted_responder(connection: &Connection) -> Option<Payload> {
-    let [pattern @ IdentityPattern::Is(identity)] = connection.remote.identities.as_slice() else {
-        return None;
-    };
-    let id = identification(identity);
-    pattern
-        .is_exact()
-        .then_some(Payload::IdentificationResponder(id))
 }

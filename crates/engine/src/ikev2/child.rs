@@ -21,6 +21,7 @@ use zeroize::Zeroizing;
 use super::children::{ChildSa, ChildState, DELETE_DELAY};
 use super::established::{Established, Question, Subject};
 use super::exchange;
+use super::fresh::fresh_nonce;
 use super::offers::{bad_value, not_in_udp, offer_of, other_method, refused};
 use super::parts::{Parts, notify};
 use super::proposal::{self, child_protocol, child_spi, wire_protocol};
@@ -34,17 +35,8 @@ use crate::sa::{ChildId, Mode, Path, Protocol, Via};
 use crate::suite::{EspSuite, Pfs};
 use crate::time::Duration;
 
-/// Octets of our nonces.
-pub(super) const NONCE_LEN: usize = 32;
 /// A peer that is busy is asked again after this time, and up to as long again.
 const BUSY_RETRY: Duration = Duration::from_secs(5);
-
-/// A nonce, which is sent encrypted, except in IKE_SA_INIT.
-pub(super) fn fresh_nonce(random: &mut Stream) -> Zeroizing<Vec<u8>> {
-    let mut nonce = Zeroizing::new(vec![0; NONCE_LEN]);
-    random.fill(&mut nonce);
-    nonce
-}
 
 /// What a request for a child holds besides notifications and nonces.
 pub(super) fn request_payloads(task: &ChildTask) -> (Payload, Vec<Payload>) {
@@ -99,7 +91,7 @@ fn nonces_of(
 ) -> (Zeroizing<Vec<u8>>, Zeroizing<Vec<u8>>) {
     match subject {
         Subject::Auth { nonces, .. } => (nonces.0.clone().into(), nonces.1.clone().into()),
-        Subject::Child { .. } => {
+        Subject::Child { .. } | Subject::Ticket => {
             let theirs = theirs.unwrap_or_default();
             (theirs.to_vec().into(), fresh_nonce(random))
         }
@@ -280,7 +272,7 @@ impl Established {
             child: grant.id,
             renews: match question.subject {
                 Subject::Child { renews } => renews,
-                Subject::Auth { .. } => None,
+                Subject::Auth { .. } | Subject::Ticket => None,
             },
             agreed: Box::new(agreed),
             nonces,

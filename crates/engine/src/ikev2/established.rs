@@ -1,6 +1,8 @@
 //! A session after both ends have authenticated: its IKE SAs, its children, and the requests that
 //! wait for the window.
 
+mod tickets;
+
 use std::sync::Arc;
 
 use crypto::cert::CertificatePath;
@@ -11,8 +13,10 @@ use super::Abilities;
 use super::addresses::Mobility;
 use super::children::ChildSas;
 use super::configuration;
+use super::crash::{Crash, MAX_KEPT, Maker};
+use super::lost::{Resumption, Spent};
 use super::message::Message;
-use super::parts::{SUPERSEDED, delete_ike, is_for_ike, notify, notify_with};
+use super::parts::{Parts, SUPERSEDED, asks_ticket, delete_ike, is_for_ike, notify, notify_with};
 use super::ppk::PpkInUse;
 use super::tasks::{Awaited, Queue, Task};
 use super::unfinished::Linked;
@@ -27,7 +31,7 @@ use crate::time::{Deadline, Duration, Instant};
 
 /// IKE SAs of one session at most: the current one, a replaced one, and both of two renewals that
 /// cross.
-pub(super) const MAX_SAS: usize = 8;
+const MAX_SAS: usize = MAX_KEPT;
 
 /// The state after authentication.
 pub(super) struct Established {
@@ -59,6 +63,14 @@ pub(super) struct Established {
     /// The message that was just read has renewed the IKE SA.
     pub(super) is_renewed_now: bool,
     pub(super) question: Option<Box<Question>>,
+    /// Tokens of quick crash detection.
+    pub(super) crash: Crash,
+    /// Tickets, if the connection has them.
+    pub(super) resumption: Option<Box<Resumption>>,
+    /// The peer has authenticated, and was sent to another gateway with our answer.
+    pub(super) is_sent_away: bool,
+    /// It goes on from a session that was lost; at a gateway, by this ticket, and our SPI then.
+    pub(super) resumed: Option<Option<Box<(Spent, Spi)>>>,
     /// Exchanges for children that were not begun, because others stand in their place.
     pub(super) overtaken: Vec<(ChildId, u32)>,
 }
@@ -96,9 +108,17 @@ pub(super) enum Subject {
         /// Our SPI of the pair that it renews.
         renews: Option<u32>,
     },
+    /// A ticket.
+    Ticket,
 }
 
 impl Established {
+    /// Both ends have authenticated: `parts` may have the peer's token.
+    pub(super) fn begin_tokens(&mut self, maker: Option<Arc<Maker>>, parts: &Parts<'_>) {
+        let maker = maker.filter(|_| self.connection.crash_detection);
+        self.crash = Crash::begin(maker, self.sas[0].spis, parts);
+    }
+
     /// The current IKE SA.
     pub(super) fn current(&mut self) -> &mut IkeSa {
         &mut self.sas[0]
@@ -121,6 +141,9 @@ impl Established {
         let Some(index) = self.sas.iter().position(|it| it.spis == spis) else {
             return vec![Fact::Dropped(DropReason::UnknownCookies)];
         };
+        if let Some(fact) = self.crash.on_clear(message, at.now) {
+            return vec![fact];
+        }
         let opened = match self.sas[index].read(from, message, at.out) {
             Ok(Read::New(opened)) => opened,
             Ok(Read::Nothing) => return vec![Fact::Pending],
@@ -158,6 +181,13 @@ impl Established {
 
     fn on_request(&mut self, index: usize, opened: Opened, at: &mut At<'_>) -> Vec<Fact> {
         match opened.exchange {
+            Exchange::Informational
+                if index == 0
+                    && self.role == Role::Responder
+                    && opened.parts().is_ok_and(|it| asks_ticket(&it)) =>
+            {
+                self.on_ticket_request(index, opened)
+            }
             Exchange::Informational => self.on_inform(index, &opened, at),
             Exchange::CreateChildSa if self.sas.len() >= MAX_SAS => {
                 let notice = notify(NotifyType::TemporaryFailure);
@@ -195,6 +225,7 @@ impl Established {
             }
             Awaited::Probe { number, cookie, .. } => self.on_probe_answer(number, &cookie, opened),
             Awaited::Update(asked) => self.on_update_answer(spi, &asked, opened, at),
+            Awaited::Ticket => self.on_ticket_answer(spi, opened, at.now),
             Awaited::Auth | Awaited::Read => vec![Fact::Heard],
         }
     }
@@ -225,13 +256,23 @@ impl Established {
                     self.ask_delete(protocol, spi_in, at);
                 }
                 Some(Task::Probe(number)) => self.ask_probe(number, at),
-                Some(Task::Tell(payload)) => {
-                    let awaited = Awaited::Read;
-                    self.current()
-                        .ask(Exchange::Informational, &[payload], awaited, None, at);
+                Some(Task::Tell(payload)) => self.ask_read(payload, at),
+                Some(Task::Ticket) => self.ask_ticket(at),
+                Some(Task::Token) => {
+                    let spis = self.sas[0].spis;
+                    if let Some(token) = self.crash.token(spis) {
+                        self.ask_read(token, at);
+                    }
                 }
             }
         }
+    }
+
+    /// Sends a notification that the peer only has to read.
+    fn ask_read(&mut self, payload: Payload, at: &mut At<'_>) {
+        let awaited = Awaited::Read;
+        self.current()
+            .ask(Exchange::Informational, &[payload], awaited, None, at);
     }
 
     /// Puts a lease into the answer to the peer's request; none: there is no address for it.

@@ -27,6 +27,7 @@ impl Established {
         let Ok(parts) = opened.parts() else {
             return vec![Fact::Heard];
         };
+        self.crash.take(self.sas[index].spis, &parts);
         let (answer, gone) = self.take_deletes(&parts);
         let mut chain = answer;
         let (more, mut notices) = self.on_addresses(index, opened, &parts, at);
@@ -44,6 +45,7 @@ impl Established {
             notices.push(Notification::DeletedChildren(gone));
         }
         notices.extend(parts.notices.iter().filter_map(|it| notification(it)));
+        notices.extend(self.sent_to(&parts));
         let is_over = parts.deletes.iter().any(|it| matches!(it, Delete::IkeSa));
         if is_over && self.ike_deleted(index, at) {
             notices.push(Notification::DeletedIke);

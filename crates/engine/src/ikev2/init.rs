@@ -11,32 +11,31 @@
 //! any better answer. What it makes anybody do is bounded.
 
 use core::slice;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use crypto::hash::{Hash, is_equal};
 use crypto::key_exchange::{Initiator, Method};
 use crypto::rand::Stream;
-use wire::ikev2::{KeyExchange, Notify, NotifyType, Payload, first_unknown_critical};
+use wire::ikev2::{Gateway, Notify, NotifyType, Payload, first_unknown_critical};
 
 use super::Abilities;
-use super::auth::{HASHES, Signed, certificate_request};
+use super::auth::{HASHES, Signed};
 use super::between::Between;
-use super::child::fresh_nonce;
-use super::cookie::{Asker, Cookies};
-use super::eap::Examining;
 use super::exchange;
+use super::fresh::{fresh_nonce, fresh_spi};
 use super::keys::{Keys, Nonces, Seed};
+use super::lost::Resumed;
 use super::message::Message;
 use super::parts::{Parts, names_read, notify, notify_name, notify_with};
 use super::ppk::{self, Agreed};
-use super::proposal::{self, Chosen};
-use super::rekey::fresh_spi;
+use super::proposal;
 use super::window::{IkeSa, clear_message};
 use crate::config::{Childless, Connection};
 use crate::counters::DropReason;
 use crate::ike::nat::{NatFinding, hash_of};
-use crate::ike::retransmit::{Answered, Retransmit};
-use crate::ike::{Fault, Outbox, Refusal, Rejection, Role, Spi, Spis, Step};
+use crate::ike::retransmit::Retransmit;
+use crate::ike::{Fault, Outbox, Rejection, Role, Spi, Spis, Step};
 use crate::sa::{Path, Secret};
 use crate::suite::Ikev2Suite;
 use crate::time::{Deadline, Duration, Instant};
@@ -47,8 +46,6 @@ const GRACE: Duration = Duration::from_secs(3);
 const MAX_RESTARTS: u32 = 4;
 /// Log lines about unauthenticated refusals in one exchange.
 const MAX_COMPLAINTS: u32 = 4;
-/// Octets of a first message that a responder reads.
-pub(super) const MAX_FIRST_BYTES: usize = 8 << 10;
 
 /// What IKE_SA_INIT leaves for IKE_AUTH.
 pub(super) struct Init {
@@ -64,6 +61,72 @@ pub(super) struct Init {
     pub(super) ppk: Agreed,
     pub(super) nat: NatFinding,
     pub(super) peer: Abilities,
+    /// Both ends go on from an earlier session, by a ticket.
+    pub(super) resumed: Option<Box<Resumed>>,
+}
+
+/// What an initiator says of gateways that send it elsewhere (RFC 5685).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Travel {
+    /// It goes where its connection allows.
+    pub is_willing: bool,
+    /// This gateway has sent it here.
+    pub from: Option<IpAddr>,
+}
+
+impl Travel {
+    /// In the first message.
+    pub(super) fn announcement(self) -> Option<Payload> {
+        match self.from {
+            Some(from) => {
+                let from = Notify::redirected_from(&Gateway::Address(from));
+                Some(Payload::Notify(from))
+            }
+            None => self
+                .is_willing
+                .then(|| notify(NotifyType::RedirectSupported)),
+        }
+    }
+
+    /// The gateway to which an answer sends an initiator of this nonce (RFC 5685 §3); empty: within
+    /// keys. Only where the connection allows it.
+    pub(super) fn sent_to(
+        self,
+        connection: &Connection,
+        nonce: &[u8],
+        parts: &Parts<'_>,
+    ) -> Option<Result<Gateway, Fault>> {
+        let redirect = parts.notice(NotifyType::Redirect)?.to_redirect().ok()?;
+        let is_ours = self.is_willing && is_equal(&redirect.nonce, nonce);
+        let gateway = Some(redirect.gateway).filter(|_| is_ours)?;
+        Some(match connection.redirects.allows(&gateway, connection) {
+            true => Ok(gateway),
+            false => Err(Fault::Refused(format!(
+                "the gateway sends us to {}, which neither remote_addrs nor redirect names",
+                words_of(&gateway)
+            ))),
+        })
+    }
+}
+
+/// A gateway in words.
+pub(crate) fn words_of(gateway: &Gateway) -> String {
+    match gateway {
+        Gateway::Address(address) => address.to_string(),
+        Gateway::Fqdn(name) => name.clone(),
+    }
+}
+
+/// What an answer to a first message leads to.
+pub(super) enum Heard {
+    /// The exchange goes on.
+    Nothing,
+    /// An IKE SA without authentication.
+    Made(Box<(IkeSa, Init)>),
+    /// The exchange is over: another gateway is to be asked.
+    SentTo(Gateway),
+    /// The ticket is refused.
+    TicketRefused,
 }
 
 impl Init {
@@ -103,6 +166,7 @@ pub(super) struct Asking {
     pub(super) connection: Arc<Connection>,
     pub(super) path: Path,
     pub(super) spi: Spi,
+    travel: Travel,
     half: Initiator,
     nonce: Vec<u8>,
     cookie: Option<Vec<u8>>,
@@ -117,7 +181,7 @@ impl Asking {
     /// Sends the request. Panics if the connection has no proposal for IKEv2.
     pub(super) fn begin(
         connection: Arc<Connection>,
-        path: Path,
+        (path, travel): (Path, Travel),
         random: &mut Stream,
         now: Instant,
         out: &mut Outbox,
@@ -130,13 +194,15 @@ impl Asking {
             initiator: spi,
             responder: Spi([0; 8]),
         };
-        let chain = request(&connection, (spis, path), &half, &nonce, None);
+        let mut chain = request(&connection, (spis, path), &half, &nonce, None);
+        chain.extend(travel.announcement());
         let sent = clear_message(spis, true, false, &chain, path);
         let request = sent.message.clone();
         Self {
             connection,
             path,
             spi,
+            travel,
             half,
             nonce,
             cookie: None,
@@ -162,7 +228,7 @@ impl Asking {
         random: &mut Stream,
         now: Instant,
         out: &mut Outbox,
-    ) -> Result<Option<(IkeSa, Init)>, DropReason> {
+    ) -> Result<Heard, DropReason> {
         let is_answer = message.is_response()
             && message.our_role() == Role::Initiator
             && message.exchange() == wire::ikev2::Exchange::IkeSaInit
@@ -181,15 +247,27 @@ impl Asking {
             let heard = |out: &mut Outbox| {
                 out.heard(Step::Init(2), message.size(), names_read(&found.clear));
             };
-            return self
-                .on_notice(&parts, heard, random, now, out)
-                .map(|()| None);
+            let sent = self.travel.sent_to(&self.connection, &self.nonce, &parts);
+            return match sent {
+                Some(Ok(gateway)) => {
+                    heard(out);
+                    Ok(Heard::SentTo(gateway))
+                }
+                Some(Err(fault)) => {
+                    self.doubt(fault, now, out);
+                    Err(DropReason::WrongRedirect)
+                }
+                None if parts.has(NotifyType::Redirect) => Err(DropReason::WrongRedirect),
+                None => self
+                    .on_notice(&parts, heard, random, now, out)
+                    .map(|()| Heard::Nothing),
+            };
         }
         match self.agree(message, &parts, out) {
             Ok(made) => {
                 out.heard(Step::Init(2), message.size(), names_read(&found.clear));
                 self.retransmit.answered(now, out);
-                Ok(Some(made))
+                Ok(Heard::Made(Box::new(made)))
             }
             Err(Fault::Dropped(reason)) => Err(reason),
             Err(fault) => {
@@ -266,7 +344,8 @@ impl Asking {
         };
         let ends = (spis, self.path);
         let cookie = self.cookie.as_deref();
-        let chain = request(&self.connection, ends, &self.half, &self.nonce, cookie);
+        let mut chain = request(&self.connection, ends, &self.half, &self.nonce, cookie);
+        chain.extend(self.travel.announcement());
         let sent = clear_message(spis, true, false, &chain, self.path);
         self.request = sent.message.clone();
         self.retransmit = Retransmit::send(sent, now, out);
@@ -333,6 +412,7 @@ impl Asking {
             ppk: Agreed::announced(is_early),
             nat: find_nat(spis, self.path, parts),
             peer,
+            resumed: None,
         };
         Ok((sa, init))
     }
@@ -398,12 +478,12 @@ fn request(
 }
 
 /// Whether a suite needs IKE_INTERMEDIATE (RFC 9370 §2.2.1).
-fn has_additional(suite: &Ikev2Suite) -> bool {
+pub(super) fn has_additional(suite: &Ikev2Suite) -> bool {
     !suite.additional.is_empty()
 }
 
 /// What both ends announce.
-fn announcements(fragments: bool) -> Vec<Payload> {
+pub(super) fn announcements(fragments: bool) -> Vec<Payload> {
     let mut all = Vec::new();
     if fragments {
         all.push(notify(NotifyType::Ikev2FragmentationSupported));
@@ -440,160 +520,5 @@ pub(super) fn find_nat(spis: Spis, path: Path, parts: &Parts<'_>) -> NatFinding 
         is_local: !is_of(destination, path.local),
         is_remote: !sources.any(|it| is_of(it, path.remote)),
         is_pretended: false,
-    }
-}
-
-/// A responder that waits for IKE_AUTH.
-pub(super) struct Answering {
-    /// The connections that the peer may belong to.
-    pub(super) candidates: Vec<Arc<Connection>>,
-    pub(super) sa: IkeSa,
-    pub(super) init: Init,
-    /// The first message, answered again if it is repeated.
-    pub(super) answered: Answered,
-    /// It examines a peer by EAP.
-    pub(super) examining: Option<Box<Examining>>,
-}
-
-impl Answering {
-    /// Answers a first message with the first of `candidates` that has a suite in common with it.
-    /// `cookies`: the load is high, and the sender must show that it receives. On a fault, `out`
-    /// has what the peer is told, and nothing is kept.
-    pub(super) fn begin(
-        candidates: &[Arc<Connection>],
-        path: Path,
-        message: &Message<'_>,
-        cookies: Option<&mut Cookies>,
-        random: &mut Stream,
-        now: Instant,
-        out: &mut Outbox,
-    ) -> Result<Self, Fault> {
-        if message.octets().len() > MAX_FIRST_BYTES {
-            return Err(wire::codec::Malformed::TooMany("octets of a first message").into());
-        }
-        let asked = message.spis();
-        let found = message.read()?;
-        let parts = Parts::sort(message.octets(), &found.clear)?;
-        let tell = |payload: Payload, out: &mut Outbox| {
-            let told = clear_message(asked, false, true, &[payload], path);
-            out.messages.push(told);
-        };
-        if let Some(kind) = first_unknown_critical(&found.clear) {
-            let kind = vec![kind];
-            let notice = notify_with(NotifyType::UnsupportedCriticalPayload, kind);
-            tell(notice, out);
-            return Err(DropReason::MalformedMessage.into());
-        }
-        let (Some(offered), Some(theirs), Some(ni)) = (parts.sa, parts.exchange, parts.nonce)
-        else {
-            return Err(DropReason::MalformedMessage.into());
-        };
-        if let Some(cookies) = cookies {
-            let asker = Asker {
-                nonce: ni,
-                address: path.remote,
-                spi: asked.initiator,
-            };
-            let returned = parts.notice(NotifyType::Cookie);
-            if !returned.is_some_and(|it| cookies.check(&it.value, &asker, random, now)) {
-                let cookie = cookies.make(&asker, random, now);
-                tell(notify_with(NotifyType::Cookie, cookie), out);
-                return Err(DropReason::CookieAsked.into());
-            }
-        }
-        let peer = Abilities::announced(&parts);
-        let Some((chosen, candidates)) = proposal::choose_connections(candidates, offered, &peer)
-        else {
-            tell(notify(NotifyType::NoProposalChosen), out);
-            let suites = |it: &Arc<Connection>| it.ikev2_proposals.clone();
-            let all: Vec<Ikev2Suite> = candidates.iter().flat_map(suites).collect();
-            return Err(proposal::nothing_in_common(&all, offered));
-        };
-        let method = chosen.suite.method.number();
-        if theirs.method != method {
-            tell(Payload::Notify(Notify::invalid_ke(method)), out);
-            return Err(other_method(theirs.method, chosen.suite));
-        }
-        out.heard(Step::Init(1), message.size(), names_read(&found.clear));
-        Self::answer(
-            message,
-            (&parts, theirs, ni),
-            (&chosen, candidates),
-            path,
-            random,
-            out,
-        )
-    }
-
-    /// Sends the answer, with our public value.
-    fn answer(
-        message: &Message<'_>,
-        (parts, theirs, ni): (&Parts<'_>, &KeyExchange, &[u8]),
-        (chosen, candidates): (&Chosen<'_, Ikev2Suite>, Vec<Arc<Connection>>),
-        path: Path,
-        random: &mut Stream,
-        out: &mut Outbox,
-    ) -> Result<Self, Fault> {
-        let (asked, suite) = (message.spis(), chosen.suite);
-        let (payload, shared) = exchange::respond(suite.method, theirs, random, &mut out.work)?;
-        let spis = Spis {
-            initiator: asked.initiator,
-            responder: fresh_spi(random),
-        };
-        let nr = fresh_nonce(random).to_vec();
-        let nonces = Nonces {
-            initiator: ni,
-            responder: &nr,
-        };
-        let seed = Seed::first(suite.prf, nonces, shared.as_ref(), &mut out.work);
-        let keys = Keys::derive(suite, &seed, nonces, spis, &mut out.work)?;
-        let peer = Abilities::announced(parts);
-        let fragments = candidates.iter().all(|it| it.fragments);
-        let mut chain = vec![
-            Payload::SecurityAssociation(vec![proposal::answer(chosen, &[])]),
-            payload,
-            Payload::Nonce(nr.clone()),
-        ];
-        chain.extend(detection(spis, path));
-        chain.extend(certificate_request(&candidates));
-        chain.extend(announcements(fragments));
-        let is_early = peer.early_ppk && ppk::is_any_early(&candidates);
-        if is_early || has_additional(&suite) {
-            chain.push(notify(NotifyType::IntermediateExchangeSupported));
-        }
-        let has_ppk = peer.ppk && ppk::has_any(&candidates);
-        chain.extend(ppk::chosen(is_early, has_ppk));
-        if candidates.iter().any(|it| it.childless != Childless::Never) {
-            chain.push(notify(NotifyType::ChildlessIkev2Supported));
-        }
-        let sent = clear_message(spis, false, true, &chain, path);
-        let may_fragment = peer.fragmentation && fragments;
-        Ok(Self {
-            candidates,
-            sa: IkeSa::new(spis, Role::Responder, suite, &keys, may_fragment).after_init(),
-            init: Init {
-                suite,
-                request: message.octets().to_vec(),
-                answer: sent.message.clone(),
-                nonces: (ni.to_vec(), nr),
-                p: keys.p,
-                between: Between::default(),
-                ppk: Agreed::announced(is_early),
-                nat: find_nat(asked, path, parts),
-                peer,
-            },
-            answered: Answered::send(message.octets(), Some(sent), out),
-            examining: None,
-        })
-    }
-}
-
-fn other_method(theirs: u16, suite: Ikev2Suite) -> Fault {
-    Fault::Incompatible {
-        what: format!(
-            "the peer's public value is of method {theirs}, and {suite} is the best suite in \
-             common: it is asked to begin again"
-        ),
-        refusal: Refusal::KeyExchange,
     }
 }

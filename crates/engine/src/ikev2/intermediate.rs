@@ -23,8 +23,9 @@ use crypto::hash::is_equal;
 use crypto::key_exchange::Method;
 use wire::ikev2::{Notify, NotifyType, PPK_CONFIRMATION_LEN, Payload, PpkIdentityKey};
 
+use super::answering::Answering;
 use super::exchange;
-use super::init::{Answering, Init};
+use super::init::Init;
 use super::keys::{Keys, Nonces, Seed};
 use super::parts::{Parts, notify};
 use super::ppk::{FIXED, Mixed, lacking};
@@ -49,6 +50,9 @@ pub(super) struct Due {
 impl Init {
     /// The next exchange; `None`: IKE_AUTH is next.
     pub(super) fn due(&self) -> Option<Due> {
+        if self.resumed.is_some() {
+            return None;
+        }
         let methods = self.suite.additional.methods();
         let all = methods.count().max(usize::from(self.ppk.is_early));
         let next = self.between.done;

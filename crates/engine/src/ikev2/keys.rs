@@ -9,6 +9,9 @@ use crate::sa::Secret;
 use crate::suite::Ikev2Suite;
 use crate::work::{Task, Work};
 
+/// RFC 5723 §5.1.
+const RESUMPTION: &[u8] = b"Resumption";
+
 /// SKEYSEED, wiped on drop.
 pub(super) struct Seed(Digest);
 
@@ -74,6 +77,15 @@ impl Seed {
         let material = nonces.between(secrets);
         work.count(Task::Prf(prf), material.len() as u64);
         Self(prf.hmac(&d.0, &[&material]))
+    }
+
+    /// Of an IKE SA that goes on from a lost one: prf(SK_d (old), "Resumption" | Ni | Nr) (RFC 5723
+    /// §5.1).
+    pub(super) fn resumed(old: (Hash, &Secret), nonces: Nonces<'_>, work: &mut Work) -> Self {
+        let (prf, d) = old;
+        let joined = nonces.joined();
+        work.count(Task::Prf(prf), (RESUMPTION.len() + joined.len()) as u64);
+        Self(prf.hmac(&d.0, &[RESUMPTION, &joined]))
     }
 
     /// Of the same IKE SA once a post-quantum pre-shared key is in it: prf+(PPK, SK_d), of which

@@ -1,6 +1,6 @@
 //! A message before decryption: its SPIs, its exchange, its place in the window.
 
-use wire::ikev2::{self as wire2, Exchange, Header};
+use wire::ikev2::{self as wire2, Exchange, Header, PayloadKind};
 
 use crate::counters::DropReason;
 use crate::ike::{Role, Size, Spi, Spis};
@@ -58,14 +58,22 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Whether it is a request of IKE_SA_INIT.
+    /// Whether it begins an IKE SA: a request of IKE_SA_INIT or of IKE_SESSION_RESUME.
     pub fn is_first(&self) -> bool {
-        self.header.exchange == Exchange::IkeSaInit
+        is_first_of(self.header.exchange)
             && !self.is_response()
             && self.header.flags.is_initiator()
             && self.header.message_id == 0
             && self.header.spis.responder == wire2::Spi::ZERO
             && self.header.spis.initiator != wire2::Spi::ZERO
+    }
+
+    /// Whether its payloads are encrypted, all or from the first on.
+    pub(super) fn is_protected(&self) -> bool {
+        matches!(
+            self.header.next_payload,
+            PayloadKind::Encrypted | PayloadKind::EncryptedFragment
+        )
     }
 
     /// Whether it is a response.
@@ -91,6 +99,11 @@ impl<'a> Message<'a> {
     pub(super) fn read(&self) -> Result<wire2::Message, DropReason> {
         wire2::Message::parse(self.octets).map_err(|_| DropReason::MalformedMessage)
     }
+}
+
+/// Whether this exchange begins an IKE SA.
+pub(super) fn is_first_of(exchange: Exchange) -> bool {
+    matches!(exchange, Exchange::IkeSaInit | Exchange::IkeSessionResume)
 }
 
 /// Whether a datagram's header names this version of IKE.

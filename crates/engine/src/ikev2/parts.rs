@@ -178,6 +178,12 @@ pub(super) fn delete_ike() -> Payload {
     Payload::Delete(Delete::IkeSa)
 }
 
+/// Whether a request of INFORMATIONAL asks for a ticket and says nothing else.
+pub(super) fn asks_ticket(parts: &Parts<'_>) -> bool {
+    matches!(parts.notices[..], [one] if one.kind == NotifyType::TicketRequest)
+        && parts.deletes.is_empty()
+}
+
 /// Whether a request of CREATE_CHILD_SA is for an IKE SA.
 pub(super) fn is_for_ike(parts: &Parts<'_>) -> bool {
     let of_ike = |it: &Proposal| it.protocol == Protocol::Ike;

@@ -15,9 +15,9 @@
 use crypto::key_exchange::Method;
 use wire::ikev2::{Exchange, Notify, NotifyType, Payload, Proposal};
 
-use super::child::fresh_nonce;
 use super::established::Established;
 use super::exchange;
+use super::fresh::{fresh_nonce, fresh_spi};
 use super::parts::{Parts, delete_ike, notify, notify_name};
 use super::proposal::{self, ike_spi};
 use super::tasks::{AskedRekey, Awaited, Collision, Task};
@@ -37,14 +37,6 @@ const RETRY: Duration = Duration::from_secs(10);
 pub(super) const HOLD: Duration = Duration::from_secs(2);
 /// How long a replaced IKE SA waits for its end.
 pub(super) const REPLACED_FOR: Duration = Duration::from_secs(70);
-
-/// A fresh SPI, which is not zero.
-pub(super) fn fresh_spi(random: &mut crypto::rand::Stream) -> Spi {
-    let mut octets = [0; 8];
-    random.fill(&mut octets);
-    octets[0] |= 1;
-    Spi(octets)
-}
 
 /// What the peer's answer to our request makes.
 fn agreed(asked: &AskedRekey, parts: &Parts<'_>, work: &mut Work) -> Result<Unfinished, Fault> {
@@ -133,13 +125,16 @@ impl Established {
         at: &mut At<'_>,
     ) -> Vec<Fact> {
         let may_fragment = self.peer.fragmentation;
+        let token = self.crash.token(made.spis);
         let old = &mut self.sas[index];
         let work = &mut at.out.work;
         let Ok(sa) = old.successor(Role::Responder, made, may_fragment, work) else {
             old.answer(opened, &[notify(NotifyType::InvalidSyntax)], at);
             return vec![Fact::Heard];
         };
-        old.answer(opened, answer, at);
+        let mut answer = answer.to_vec();
+        answer.extend(token);
+        old.answer(opened, &answer, at);
         let (spi, old, lowest) = (sa.own_spi(), old.own_spi(), made.lowest());
         if let Some(asked) = self.asked_rekey_of(old) {
             // Which of the two stands is known when ours is answered.
@@ -253,7 +248,10 @@ impl Established {
             old.successor(Role::Initiator, &made, may_fragment, work)
         });
         match sa {
-            Ok(sa) => self.rekey_agreed(old, &asked, sa, &made.lowest(), at),
+            Ok(sa) => {
+                self.crash.take(sa.spis, &parts);
+                self.rekey_agreed(old, &asked, sa, &made.lowest(), at)
+            }
             Err(fault) => self.rekey_failed(old, &asked, fault, at),
         }
     }
@@ -284,6 +282,9 @@ impl Established {
                 }
                 self.succeed(own, old, at);
                 self.end_ike(old, at);
+                if self.crash.makes() {
+                    self.add_task(Task::Token, at);
+                }
             }
         }
         vec![Fact::Renewed]

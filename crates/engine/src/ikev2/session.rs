@@ -10,24 +10,31 @@ mod examined;
 #[cfg(test)]
 mod inside;
 mod mobike;
+mod redirect;
 mod requests;
+mod resumed;
+mod timers;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use crypto::cert::CertificatePath;
 use crypto::rand::Stream;
-use wire::ikev2::Exchange;
+use wire::ikev2::{Exchange, NotifyType};
 
+use super::answering::{Answering, Gate};
 use super::authenticate::{self, Answered, Authenticating, Checks, Wishes};
-use super::cookie::Cookies;
+use super::crash::Maker;
 use super::established::Established;
-use super::init::{Answering, Asking};
+use super::init::Init;
+use super::init::{Asking, Heard, Travel};
 use super::intermediate;
-use super::message::Message;
+use super::lost::Ticket;
+use super::message::{Message, is_first_of};
 use super::parts::notify;
 use super::ppk::PpkInUse;
-use super::window::{At, Read};
+use super::resume::Resuming;
+use super::window::{At, IkeSa, Read};
 use crate::config::Connection;
 use crate::counters::DropReason;
 use crate::identity::Peer;
@@ -38,7 +45,7 @@ use crate::ike::{Fact, Fault, FirstChild, MessageKeys, Outbox, Role, Spi, Spis};
 use crate::quotas::Quotas;
 use crate::sa::Path;
 use crate::suite::Ikev2Suite;
-use crate::time::{Calendar, Deadline, Duration, Instant};
+use crate::time::{Calendar, Instant};
 
 /// Why an initiator begins, and what it asks for.
 pub struct Beginning {
@@ -56,6 +63,12 @@ pub struct Beginning {
     pub child: Option<FirstChild>,
     /// Our addresses besides the path's, for MOBIKE.
     pub addresses: Vec<IpAddr>,
+    /// Makes tokens of quick crash detection, if the connection has it.
+    pub maker: Option<Arc<Maker>>,
+    /// What we say of gateways that send us elsewhere.
+    pub travel: Travel,
+    /// By which we go on from a session that was lost.
+    pub ticket: Option<Box<Ticket>>,
 }
 
 /// The resources for processing a message.
@@ -68,6 +81,8 @@ pub struct Means<'a> {
     pub calendar: Calendar,
     /// All our addresses, for MOBIKE.
     pub addresses: &'a [IpAddr],
+    /// Makes tokens of quick crash detection, for connections that have it.
+    pub maker: Option<Arc<Maker>>,
 }
 
 /// One peer's IKE SA.
@@ -80,10 +95,13 @@ pub struct Session {
     round_trip: RoundTrip,
     /// A responder gives up then.
     expires: Option<Instant>,
+    /// The gateway has not answered it.
+    ticket: Option<Box<Ticket>>,
     state: State,
 }
 
 enum State {
+    Resuming(Box<(Resuming, Wishes)>),
     Asking(Box<(Asking, Wishes)>),
     Answering(Box<Answering>),
     Authenticating(Box<Authenticating>),
@@ -97,42 +115,59 @@ impl Session {
     pub fn initiate(beginning: Beginning, random: &mut Stream, now: Instant) -> (Self, Outbox) {
         let mut out = Outbox::over(beginning.round_trip);
         let (connection, path) = (beginning.connection, beginning.path);
-        let asking = Asking::begin(connection, path, random, now, &mut out);
         let wishes = Wishes {
             is_first_contact: beginning.is_first_contact,
             had: beginning.had,
             child: beginning.child,
             addresses: beginning.addresses,
+            maker: beginning.maker,
+            travel: beginning.travel,
+        };
+        let to = (path, beginning.travel);
+        let (first_spi, state) = match beginning.ticket {
+            Some(ticket) => {
+                let it = Resuming::begin(ticket, connection, to, random, now, &mut out);
+                (it.spi, State::Resuming(Box::new((it, wishes))))
+            }
+            None => {
+                let it = Asking::begin(connection, to, random, now, &mut out);
+                (it.spi, State::Asking(Box::new((it, wishes))))
+            }
         };
         let session = Self {
             role: Role::Initiator,
-            first_spi: asking.spi,
+            first_spi,
             path,
             round_trip: beginning.round_trip,
             expires: None,
-            state: State::Asking(Box::new((asking, wishes))),
+            ticket: None,
+            state,
         };
         (session, out)
     }
 
-    /// Answers a first message. `cookies`: the load is high, and only a sender that has shown that
-    /// it receives is served.
+    /// Answers a first message.
     pub fn respond(
         candidates: &[Arc<Connection>],
         path: Path,
         message: &Message<'_>,
-        cookies: Option<&mut Cookies>,
+        gate: Gate<'_>,
         random: &mut Stream,
         now: Instant,
         out: &mut Outbox,
     ) -> Result<Self, Fault> {
-        let answering = Answering::begin(candidates, path, message, cookies, random, now, out)?;
+        let begin = match message.exchange() {
+            Exchange::IkeSessionResume => Answering::resume,
+            _ => Answering::begin,
+        };
+        let answering = begin(candidates, path, message, gate, random, now, out)?;
         Ok(Self {
             role: Role::Responder,
             first_spi: answering.sa.own_spi(),
             path,
             round_trip: RoundTrip::default(),
             expires: None,
+            ticket: None,
             state: State::Answering(Box::new(answering)),
         })
     }
@@ -174,7 +209,7 @@ impl Session {
             State::Answering(it) => it.sa.spis,
             State::Authenticating(it) => it.sa.spis,
             State::Established(it) => it.sas[0].spis,
-            State::Asking(_) | State::Over => Spis {
+            State::Resuming(_) | State::Asking(_) | State::Over => Spis {
                 initiator: self.first_spi,
                 responder: Spi([0; 8]),
             },
@@ -265,6 +300,7 @@ impl Session {
     pub fn forget_first_contact(&mut self) {
         match &mut self.state {
             State::Asking(asking) => asking.1.is_first_contact = false,
+            State::Resuming(resuming) => resuming.1.is_first_contact = false,
             State::Authenticating(it) => it.forget_first_contact(),
             _ => {}
         }
@@ -284,7 +320,7 @@ impl Session {
             State::Answering(it) => it.sa.fragment_octets(),
             State::Authenticating(it) => it.sa.fragment_octets(),
             State::Established(it) => it.sas.iter().map(|sa| sa.fragment_octets()).sum(),
-            State::Asking(_) | State::Over => 0,
+            State::Resuming(_) | State::Asking(_) | State::Over => 0,
         }
     }
 
@@ -336,6 +372,7 @@ impl Session {
         let state = core::mem::replace(&mut self.state, State::Over);
         let own = self.path;
         let (state, facts) = match state {
+            State::Resuming(it) => self.on_resume_answer(*it, message, means, now, out),
             State::Asking(asking) => self.on_init(*asking, message, means, now, out),
             State::Answering(it) => self.on_auth_request(*it, path, message, means, now, out),
             State::Authenticating(it) => self.on_auth_answer(*it, path, message, means, now, out),
@@ -368,8 +405,9 @@ impl Session {
         out: &mut Outbox,
     ) -> (State, Vec<Fact>) {
         let made = match asking.on_message(message, means.random, now, out) {
-            Ok(Some(made)) => made,
-            Ok(None) => {
+            Ok(Heard::Made(made)) => *made,
+            Ok(Heard::SentTo(gateway)) => return (State::Over, vec![Fact::SentTo(gateway)]),
+            Ok(Heard::Nothing | Heard::TicketRefused) => {
                 let again = State::Asking(Box::new((asking, wishes)));
                 return (again, vec![Fact::Pending]);
             }
@@ -378,13 +416,26 @@ impl Session {
                 return (again, vec![Fact::Dropped(reason)]);
             }
         };
+        let with = (Arc::clone(&asking.connection), asking.path);
+        self.authenticate(with, made, wishes, (means.random, now), out)
+    }
+
+    /// Sends the first message under keys.
+    fn authenticate(
+        &mut self,
+        with: (Arc<Connection>, Path),
+        made: (IkeSa, Init),
+        wishes: Wishes,
+        (random, now): (&mut Stream, Instant),
+        out: &mut Outbox,
+    ) -> (State, Vec<Fact>) {
         let mut at = At {
             path: self.path,
-            random: means.random,
+            random,
             now,
             out,
         };
-        match Authenticating::begin(&asking, made, wishes, &mut at) {
+        match Authenticating::begin(with, made, wishes, &mut at) {
             Ok(authenticating) => {
                 self.path = authenticating.path;
                 let state = State::Authenticating(Box::new(authenticating));
@@ -421,9 +472,11 @@ impl Session {
         };
         match authenticating.on_answer(&opened, means.calendar, &mut at) {
             Ok(Answered::Established(established, facts)) => {
+                self.ticket = None;
                 (State::Established(established), facts)
             }
             Ok(Answered::Again(it)) => (State::Authenticating(it), vec![Fact::Pending]),
+            Ok(Answered::SentTo(gateway)) => (State::Over, vec![Fact::SentTo(gateway)]),
             Err(fault) => (State::Over, vec![Fact::Failed(fault)]),
         }
     }
@@ -438,14 +491,11 @@ impl Session {
         out: &mut Outbox,
     ) -> (State, Vec<Fact>) {
         let again = |it: Answering, fact| (State::Answering(Box::new(it)), vec![fact]);
-        if message.exchange() == Exchange::IkeSaInit {
+        if is_first_of(message.exchange()) {
             let repeated = answering.answered.take_duplicate(message.octets(), out);
             return match repeated {
                 Some(Duplicate::Answered | Duplicate::Ignored) => again(answering, Fact::Pending),
-                None => {
-                    let reason = DropReason::UnexpectedMessage;
-                    again(answering, Fact::Dropped(reason))
-                }
+                None => again(answering, Fact::Dropped(DropReason::UnexpectedMessage)),
             };
         }
         let read = answering.sa.read(path, message, out);
@@ -470,7 +520,7 @@ impl Session {
                 return (State::Over, vec![Fact::Failed(fault)]);
             }
             Ok(Read::New(opened)) => {
-                let notice = [notify(wire::ikev2::NotifyType::InvalidSyntax)];
+                let notice = [notify(NotifyType::InvalidSyntax)];
                 answering.sa.answer(&opened, &notice, &mut at);
                 return again(answering, Fact::Pending);
             }
@@ -485,6 +535,7 @@ impl Session {
             quotas: means.quotas,
             calendar: means.calendar,
             addresses: means.addresses,
+            maker: means.maker,
         };
         match authenticate::on_request(answering, opened, checks, &mut at) {
             Ok((established, facts)) => {
@@ -497,74 +548,5 @@ impl Session {
                 (None, fact) => (State::Over, vec![fact]),
             },
         }
-    }
-}
-
-/// Time.
-impl Session {
-    /// Its next timer.
-    pub fn deadline(&self) -> Option<Deadline> {
-        let expiry = self.expires.map(|at| Deadline {
-            at,
-            why: "the half-open exchange expires",
-        });
-        let own = match &self.state {
-            State::Asking(asking) => asking.0.deadline(),
-            State::Authenticating(it) => it.deadline(),
-            State::Established(it) => it.deadline(),
-            State::Answering(_) | State::Over => None,
-        };
-        [expiry, own].into_iter().flatten().min()
-    }
-
-    /// A message sent at `began` left only `now`.
-    pub fn departed(&mut self, began: Instant, now: Instant) {
-        match &mut self.state {
-            State::Asking(asking) => asking.0.departed(began, now),
-            State::Authenticating(it) => it.sa.departed(began, now),
-            State::Established(it) => it.departed(began, now),
-            State::Answering(_) | State::Over => {}
-        }
-    }
-
-    /// Runs its timers. A fault ends the session.
-    pub fn on_deadline(
-        &mut self,
-        random: &mut Stream,
-        now: Instant,
-        out: &mut Outbox,
-    ) -> Result<(), Fault> {
-        if self.expires.take_if(|at| *at <= now).is_some() {
-            return Err(Fault::Dropped(DropReason::IncompleteMessage));
-        }
-        let path = self.path;
-        match &mut self.state {
-            State::Asking(asking) => asking.0.on_deadline(now, out),
-            State::Authenticating(it) => it.on_deadline(&mut At {
-                path,
-                random,
-                now,
-                out,
-            }),
-            State::Established(it) => it.on_deadline(&mut At {
-                path,
-                random,
-                now,
-                out,
-            }),
-            State::Answering(_) | State::Over => Ok(()),
-        }
-    }
-
-    /// Exchanges for children that were not begun, because others stand in their place.
-    pub fn take_overtaken(&mut self) -> Vec<Fact> {
-        self.established_mut()
-            .map_or(Vec::new(), Established::take_overtaken)
-    }
-
-    /// How long the session may last before it is renewed.
-    pub fn lifetime(&self) -> Duration {
-        self.established()
-            .map_or(Duration::ZERO, Established::lifetime)
     }
 }

@@ -34,6 +34,10 @@ pub(super) enum Task {
     Probe(u32),
     /// A notification.
     Tell(Payload),
+    /// Our token of the current IKE SA (RFC 6290 §4.3).
+    Token,
+    /// A ticket of the current IKE SA (RFC 5723 §4.1).
+    Ticket,
 }
 
 /// A child that we ask for.
@@ -90,6 +94,8 @@ pub(super) enum Awaited {
     },
     /// That the peer has followed us.
     Update(Box<AskedUpdate>),
+    /// A ticket.
+    Ticket,
     /// That the peer has read it.
     Read,
 }
@@ -202,6 +208,11 @@ impl Queue {
     /// Whether a renewal of the IKE SA waits.
     pub(super) fn has_rekey(&self) -> bool {
         self.0.iter().any(|task| matches!(task, Task::RekeyIke(_)))
+    }
+
+    /// Whether a request for a ticket waits.
+    pub(super) fn has_ticket(&self) -> bool {
+        self.0.iter().any(|task| matches!(task, Task::Ticket))
     }
 
     /// Whether the end of this child waits.

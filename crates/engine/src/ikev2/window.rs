@@ -511,6 +511,7 @@ fn shown(suite: Ikev2Suite, keys: &Keys) -> MessageKeys {
 pub(super) const fn step(exchange: Exchange, number: u8) -> Step {
     match exchange {
         Exchange::IkeSaInit => Step::Init(number),
+        Exchange::IkeSessionResume => Step::Resume(number),
         Exchange::IkeIntermediate => Step::Intermediate(number),
         Exchange::IkeAuth => Step::Auth(number),
         Exchange::IkeFollowupKe => Step::Followup(number),

@@ -27,6 +27,14 @@ pub enum EndCause {
     Superseded,
     /// The peer has newer sessions than it may keep.
     NewerSessions,
+    /// The peer has shown by its token that it has lost the tunnel (RFC 6290).
+    PeerCrashed,
+    /// The peer goes on from it in a new IKE SA, by a ticket (RFC 5723).
+    Resumed,
+    /// The peer was sent to another gateway (RFC 5685).
+    SentAway,
+    /// Our gateway has sent us to another one (RFC 5685).
+    SentToAnother,
     /// Our gateway does not know the tunnel, and has authenticated again.
     GatewayRestarted,
     /// A reload changed or removed the connection.
@@ -74,6 +82,10 @@ impl EndCause {
             Self::PeerElsewhere(..) => "peer-elsewhere",
             Self::Superseded => "superseded",
             Self::NewerSessions => "newer-sessions",
+            Self::PeerCrashed => "peer-crashed",
+            Self::Resumed => "resumed",
+            Self::SentAway => "sent-away",
+            Self::SentToAnother => "sent-to-another",
             Self::GatewayRestarted => "gateway-restarted",
             Self::ConfigurationChanged => "configuration-changed",
             Self::CertificateRefused(_) => "certificate-refused",
@@ -115,6 +127,10 @@ impl fmt::Display for EndCause {
                  it: two devices must not share a certificate or key"
             }
             Self::NewerSessions => "the peer has too many newer ones",
+            Self::PeerCrashed => "the peer has lost the tunnel, as its token shows",
+            Self::Resumed => "the peer goes on from it by a ticket",
+            Self::SentAway => "the peer was sent to another gateway",
+            Self::SentToAnother => "the gateway has sent us to another one",
             Self::GatewayRestarted => "the gateway has restarted",
             Self::ConfigurationChanged => "its configuration changed",
             Self::CertificateRefused(fault) => return fault.fmt(f),

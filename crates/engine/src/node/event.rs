@@ -47,6 +47,8 @@ pub enum Event {
         suite: String,
         /// The post-quantum pre-shared key in its keys.
         ppk: Option<PpkInUse>,
+        /// It goes on from a session that was lost.
+        is_resumed: bool,
         /// Where.
         path: Path,
         /// We are behind a NAT, the peer is.
@@ -201,6 +203,22 @@ pub enum Event {
         in_ms: u64,
         /// The number of the attempt.
         attempt: u32,
+    },
+    /// Peers are sent to another gateway from now on, or no longer.
+    Draining {
+        /// The other gateway.
+        to: Option<String>,
+        /// Connected peers that are told.
+        peers: usize,
+    },
+    /// Our gateway has sent us to another one, and we go there.
+    SentToAnother {
+        /// Connection.
+        connection: String,
+        /// The gateway that sends us.
+        from: IpAddr,
+        /// The other one.
+        to: String,
     },
     /// Everything is down.
     Stopped,

@@ -3,6 +3,8 @@
 //!
 //! An enum and not a trait: there are two, both are known, and the node stores them by value.
 
+mod v2;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -18,8 +20,9 @@ use crate::ike::{
     NegotiatedChild, Outbox, Refusal, RefusedChild, Role, Spi, Spis,
 };
 use crate::ikev1::session::{About, Session as Ikev1};
-use crate::ikev2::ppk::PpkInUse;
+use crate::ikev2::crash::Maker;
 use crate::ikev2::session::{Beginning, Session as Ikev2};
+use crate::ikev2::{Ticket, Travel};
 use crate::sa::{ChildId, Path, Protocol};
 use crate::suite::Standing;
 use crate::time::{Deadline, Instant};
@@ -44,6 +47,12 @@ pub(super) struct Start {
     pub(super) child: Option<FirstChild>,
     /// Our other addresses, for IKEv2.
     pub(super) addresses: Vec<IpAddr>,
+    /// Makes tokens of quick crash detection, for IKEv2.
+    pub(super) maker: Option<Arc<Maker>>,
+    /// What we say of gateways that send us elsewhere, in IKEv2.
+    pub(super) travel: Travel,
+    /// By which we go on from a session that was lost, in IKEv2.
+    pub(super) ticket: Option<Box<Ticket>>,
 }
 
 impl Ike {
@@ -56,6 +65,9 @@ impl Ike {
             had,
             child,
             addresses,
+            maker,
+            travel,
+            ticket,
         } = start;
         if connection.version.has_v1() {
             let first = is_first_contact;
@@ -70,6 +82,9 @@ impl Ike {
             had,
             child,
             addresses,
+            maker,
+            travel,
+            ticket,
         };
         let (ike, out) = Ikev2::initiate(beginning, random, now);
         (V2(Box::new(ike)), out)
@@ -96,51 +111,11 @@ impl Ike {
         }
     }
 
-    fn v2(&self) -> Option<&Ikev2> {
+    pub(super) fn v2(&self) -> Option<&Ikev2> {
         match self {
             V1(_) => None,
             V2(ike) => Some(ike),
         }
-    }
-
-    /// Whether both ends speak MOBIKE (RFC 4555).
-    pub(super) fn has_mobike(&self) -> bool {
-        self.v2().is_some_and(Ikev2::has_mobike)
-    }
-
-    /// The post-quantum pre-shared key in its keys.
-    pub(super) fn ppk(&self) -> Option<&PpkInUse> {
-        self.v2().and_then(Ikev2::ppk)
-    }
-
-    /// Whether we have proven ourselves by RSA with SHA-1 in IKEv2.
-    pub(super) fn has_signed_sha1(&self) -> bool {
-        self.v2().is_some_and(Ikev2::has_signed_sha1)
-    }
-
-    /// Whether the peer alone renews children.
-    pub(super) fn leaves_children_to_peer(&self) -> bool {
-        self.v2().is_some_and(Ikev2::leaves_children_to_peer)
-    }
-
-    /// Whether we decide where both ends send.
-    pub(super) fn is_mover(&self) -> bool {
-        self.v2().is_some_and(Ikev2::is_mover)
-    }
-
-    /// The peer's addresses besides the one in use, by MOBIKE.
-    pub(super) fn peer_addresses(&self) -> &[IpAddr] {
-        self.v2().map_or(&[], Ikev2::peer_addresses)
-    }
-
-    /// Whether the peer knows these addresses of ours.
-    pub(super) fn is_told(&self, own: &[IpAddr]) -> bool {
-        self.v2().is_some_and(|it| it.is_told(own))
-    }
-
-    /// Octets of IKEv2's open requests.
-    pub(super) fn open_octets(&self) -> u64 {
-        self.v2().map_or(0, Ikev2::open_octets)
     }
 
     pub(super) fn is_v2(&self) -> bool {

@@ -10,6 +10,7 @@ use super::{Event, Node, Output};
 use crate::config::Connection;
 use crate::counters::DropReason;
 use crate::ike::{Fact, Fault, Notification, Outbox, Role, Sent, Size};
+use crate::ikev2::Gate;
 use crate::ikev2::message::{Message, is_of_this_version};
 use crate::ikev2::session::{Means, Session as Ikev2};
 use crate::sa::{ChildId, Path};
@@ -55,6 +56,7 @@ impl Node {
             None if message.is_first() => self.on_first_of_ikev2(path, &message, now),
             _ => {
                 self.drops.count(DropReason::UnknownCookies);
+                self.deny_ike_sa(path, &message, now);
                 true
             }
         }
@@ -86,9 +88,15 @@ impl Node {
         let is_loaded = self.half_open.total() >= COOKIE_THRESHOLD || room != Room::Free;
         let is_loaded = is_loaded || limits.asks_cookies;
         let mut out = Outbox::default();
-        let cookies = is_loaded.then_some(&mut self.cookies);
+        let calendar = self.today(now);
+        let gate = Gate {
+            cookies: is_loaded.then_some(&mut self.cookies),
+            away: self.away.to.as_ref(),
+            tickets: Some(self.kept.tickets().0),
+            calendar,
+        };
         let random = &mut self.random;
-        let begun = Ikev2::respond(&candidates, path, message, cookies, random, now, &mut out);
+        let begun = Ikev2::respond(&candidates, path, message, gate, random, now, &mut out);
         match begun {
             Ok(_) if room == Room::None => self.drops.count(DropReason::TooManyHalfOpen),
             Ok(mut ike) => {
@@ -128,8 +136,9 @@ impl Node {
         } else {
             Vec::new()
         };
-        let calendar = self.calendar.0.at(self.calendar.1, now);
+        let calendar = self.today(now);
         let has_quotas = self.config.limits.has_quotas;
+        let maker = is_new.then(|| self.maker_of(None)).flatten();
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
@@ -143,6 +152,7 @@ impl Node {
             quotas: has_quotas.then_some(&mut self.quotas),
             calendar,
             addresses: &addresses,
+            maker,
         };
         let facts = ike.on_message(path, message, means, now, &mut out);
         let answers = out.messages.iter().filter(|it| !it.step.is_request());
@@ -164,6 +174,7 @@ impl Node {
         self.conclude(id, now);
         self.sessions.rename(id);
         self.arm_session(id);
+        self.keep_secrets();
     }
 
     /// Sends the answer to the peer's request, with what was granted.
@@ -192,7 +203,12 @@ impl Node {
             Fact::Established(connection) => {
                 self.establish(id, &connection, now);
                 self.ask_for_ways(id);
+                self.send_away_at_once(id, now);
             }
+            Fact::SentTo(gateway) => self.sent_to(id, &gateway, now),
+            Fact::AsksTicket | Fact::AsksAddress(_) | Fact::AsksChild(_)
+                if self.is_sent_away(id) => {}
+            Fact::AsksTicket => self.give_ticket(id, now),
             Fact::Renewed => self.ike_sa_renewed(id, path, now),
             Fact::AsksAddress(wanted) => self.on_asks_address(id, path, &wanted, now),
             Fact::Lease(lease) => {
@@ -221,6 +237,7 @@ impl Node {
                 self.undo_exchange(child, spi);
                 self.first_child_done(id, child);
             }
+            Fact::Crashed => self.peer_crashed(id, now),
             Fact::AsksServer(question) => self.ask_server(id, *question, now),
             Fact::Told(_, notices) => self.on_told(id, path, notices, now),
             Fact::Unread(..) => {}
@@ -291,6 +308,10 @@ impl Node {
             return;
         };
         session.begin_tenure(&connection, now);
+        self.renew_ticket(id, now);
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
         let keys = session.ike.take_message_keys();
         let keys = keys.map(|keys| Output::IkeKeys(session.ike.spis(), keys));
         let (Some(identity), Some((suite, _))) = (session.ike.identity(), session.ike.suite())
@@ -304,6 +325,7 @@ impl Node {
             peer: identity.to_string(),
             suite,
             ppk: session.ike.ppk().cloned(),
+            is_resumed: false,
             path: session.path(),
             nat: (nat.is_local, nat.is_remote),
         };

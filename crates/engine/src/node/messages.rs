@@ -274,6 +274,9 @@ impl Node {
             Fact::Heard
             | Fact::Established(_)
             | Fact::Renewed
+            | Fact::Crashed
+            | Fact::AsksTicket
+            | Fact::SentTo(_)
             | Fact::AsksServer(_)
             | Fact::ChildPostponed(..)
             | Fact::Childless(..)
@@ -426,6 +429,7 @@ impl Node {
             Notification::IAmHere(number) => self.small_answered(id, number, now),
             Notification::Followed => self.followed(id, now),
             Notification::StaysBehind(name) => self.stays_behind(id, name, now),
+            Notification::SentTo(gateway) => self.sent_to(id, &gateway, now),
             // Of MOBIKE, which needs the path.
             Notification::Moved { .. } | Notification::Addresses { .. } => {}
             Notification::Other(complaint) => self.peer_complains(id, &complaint, now),

@@ -37,7 +37,9 @@ impl Node {
         let id = match timer {
             Timer::Session(id) => id,
             Timer::Child(child) => self.children.get(&child)?.session?,
-            Timer::Station(_) | Timer::Accounts | Timer::Reminder | Timer::Radius => return None,
+            Timer::Station(_) | Timer::Accounts | Timer::Reminder | Timer::Radius | Timer::Away => {
+                return None;
+            }
         };
         self.sessions.get(&id)?.ike.identity().cloned()
     }

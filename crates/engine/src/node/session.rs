@@ -318,7 +318,8 @@ impl Node {
         if !connection.has_room_at(path.remote.ip()) {
             return self.refuse_address(id, &connection, now);
         }
-        if self.refuses_downgrade(id, &connection, now) {
+        if self.refuses_downgrade(id, &connection, now) || self.refuses_ticket(id, &connection, now)
+        {
             return;
         }
         let Some(session) = self.sessions.get_mut(&id) else {
@@ -342,6 +343,7 @@ impl Node {
             peer: identity.to_string(),
             suite,
             ppk: session.ike.ppk().cloned(),
+            is_resumed: session.ike.is_resumed(),
             path,
             nat: (nat.is_local, nat.is_remote),
         };
@@ -412,6 +414,7 @@ impl Node {
         self.abandon_first_child(id);
         let exchange = self.sessions[&id].ike.next_exchange(&mut self.random);
         self.forget_question(id);
+        self.settle_ticket(id, &cause);
         let Some(mut session) = self.sessions.remove(id) else {
             return;
         };

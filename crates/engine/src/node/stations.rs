@@ -4,10 +4,12 @@
 mod again;
 mod children;
 mod contact;
+mod crashed;
 mod follow;
 mod inner;
 mod ousted;
 mod race;
+mod redirected;
 mod table;
 
 use std::net::{IpAddr, SocketAddr};
@@ -18,6 +20,9 @@ use self::ousted::Ousted;
 use self::race::Race;
 #[cfg(test)]
 pub(super) use self::race::{ANSWERED, HEAD_START};
+use self::redirected::Redirected;
+#[cfg(test)]
+pub(super) use self::redirected::{MAX_REDIRECTS, PERIOD};
 pub(super) use self::table::Stations;
 use super::ike::{Ike, Start as Beginning};
 use super::session::{Purpose, Session, Stage};
@@ -26,6 +31,7 @@ use super::ways::{Followed, Way};
 use super::{EndCause, Event, Node, Timer, begins_at_once};
 use crate::config::{Connection, Start};
 use crate::ike::{FirstChild, Lease, Outbox};
+use crate::ikev2::Ticket;
 use crate::plane::OutboundChange;
 use crate::sa::{ChildId, Path};
 use crate::time::{Deadline, Duration, Instant};
@@ -56,6 +62,11 @@ pub(super) struct Station {
     had: Vec<IpAddr>,
     retry_children_at: Option<Instant>,
     ousted: Ousted,
+    /// What its next session goes on from, and at which address.
+    ticket: Option<(IpAddr, Box<Ticket>)>,
+    redirected: Redirected,
+    /// When the gateway last showed that it had lost the tunnel.
+    crashed: Option<Instant>,
     followed: Followed,
     /// The ways to the gateway's addresses when the last attempt began, or none since.
     ways: Vec<Way>,
@@ -91,6 +102,11 @@ impl State {
 }
 
 impl Station {
+    /// Addresses of gateways that it uses or tries.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.race.addresses().chain(self.used.map(|it| it.ip()))
+    }
+
     fn deadline(&self) -> Option<Deadline> {
         let attempt = match self.state {
             State::Backoff(at) => Some(Deadline {
@@ -148,6 +164,9 @@ impl Node {
             had: Vec::new(),
             retry_children_at: None,
             ousted: Ousted::default(),
+            ticket: None,
+            redirected: Redirected::default(),
+            crashed: None,
             followed: Followed::default(),
             ways: Vec::new(),
             armed: None,
@@ -197,6 +216,7 @@ impl Node {
     pub(super) fn take_down(&mut self, name: &str, now: Instant) {
         for index in self.stations.named(name) {
             self.stations[index].state = State::Down;
+            self.stations[index].ticket = None;
             self.end_race(index, now);
         }
         let sessions = self.sessions.ids(|it| it.is_of(name) && !it.is_surplus());
@@ -266,6 +286,12 @@ impl Node {
             true => self.told_of(&connection, path),
             false => Vec::new(),
         };
+        let maker = self.maker_of(Some(&connection));
+        let travel = self.travel_of(&connection, path, now);
+        let ticket = match is_renewal {
+            true => None,
+            false => self.take_ticket(&connection, path, now),
+        };
         let beginning = Beginning {
             connection: connection.clone(),
             path,
@@ -274,6 +300,9 @@ impl Node {
             had,
             child,
             addresses,
+            maker,
+            travel,
+            ticket,
         };
         let (ike, out) = Ike::initiate(beginning, &mut self.random, now);
         let stage = Stage::Begun(connection, purpose);
@@ -282,6 +311,7 @@ impl Node {
         let id = self.sessions.add(session);
         self.flush(Some(id), out);
         self.arm_session(id);
+        self.keep_secrets();
         id
     }
 
@@ -440,6 +470,9 @@ impl Node {
         let Some(index) = self.stations.of_session(id) else {
             return;
         };
+        if *cause == EndCause::PeerCrashed && self.comes_back(index, now) {
+            return;
+        }
         let station = &mut self.stations[index];
         station.retry_children_at = None;
         let was_up = matches!(station.state, State::Up(_));

@@ -28,6 +28,8 @@ pub struct Status {
     pub pools: Vec<(String, usize, u128)>,
     /// Servers of RADIUS.
     pub radius: Vec<ServerStatus>,
+    /// The gateway to which peers are sent.
+    pub draining: Option<String>,
 }
 
 /// A connection.
@@ -94,6 +96,8 @@ pub struct SessionStatus {
     pub nat: (bool, bool),
     /// The post-quantum pre-shared key in its keys (RFC 8784, RFC 9867).
     pub ppk: Option<PpkInUse>,
+    /// Whether it goes on from a session that was lost (RFC 5723).
+    pub is_resumed: bool,
     /// Whether addresses may change under it (RFC 4555).
     pub has_mobike: bool,
     /// How often its path has changed.
@@ -195,6 +199,7 @@ impl Node {
             fragment_octets: self.assembly.octets() + self.fragments_of_ikev2(),
             pools: pools.collect(),
             radius: self.radius.status(),
+            draining: self.draining(),
         }
     }
 
@@ -262,6 +267,7 @@ impl Node {
             has_signed_sha1: ike.has_signed_sha1(),
             nat: (nat.is_local, nat.is_remote),
             ppk: ike.ppk().cloned(),
+            is_resumed: ike.is_resumed(),
             has_mobike: ike.has_mobike(),
             moves: session.moves(),
             peer_addresses: ike.peer_addresses().to_vec(),

@@ -4,6 +4,7 @@
 mod accounts;
 mod beginnings;
 mod child_exchanges;
+mod crash;
 mod decoys;
 mod encapsulation;
 mod families;
@@ -25,10 +26,12 @@ mod proven;
 mod quotas;
 mod race;
 mod radius;
+mod redirect;
 mod removals;
 mod renewals;
 mod replays;
 mod restart;
+mod resumption;
 mod revoked;
 mod silence;
 mod sizes;
@@ -1358,6 +1361,9 @@ fn config(is_station: bool, change: &Change) -> Config {
         is_eap_only: false,
         mobike: true,
         childless: crate::config::Childless::Allow,
+        crash_detection: false,
+        resumption: false,
+        redirects: crate::config::Redirects::default(),
         dpd_delay: None,
         dpd_timeout: Duration::from_secs(10),
         keepalive: Duration::from_secs(20),

@@ -21,6 +21,8 @@ pub(super) enum Timer {
     Reminder,
     /// A server of RADIUS has not answered.
     Radius,
+    /// Connected peers are sent to another gateway one by one.
+    Away,
 }
 
 impl Timer {

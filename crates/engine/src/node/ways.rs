@@ -82,7 +82,8 @@ impl Followed {
 }
 
 impl Node {
-    /// The peers to which stations begin, and the addresses that their peers have by MOBIKE:
+    /// The peers to which stations begin or were sent, and the addresses that their peers have by
+    /// MOBIKE:
     /// [`Input::Ways`](super::Input::Ways) names the way to each.
     pub fn peers(&self) -> BTreeSet<IpAddr> {
         let all = self.config.connections.iter();
@@ -94,7 +95,8 @@ impl Node {
             let others = it.ike.peer_addresses().iter().copied();
             others.chain([it.path().remote.ip()])
         });
-        configured.chain(of_peers).collect()
+        let raced = self.stations.iter().flat_map(|it| it.addresses());
+        configured.chain(of_peers).chain(raced).collect()
     }
 
     /// Our addresses, or the routes, are others: what waits for a way begins, and what has another

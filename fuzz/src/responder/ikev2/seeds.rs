@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use wire::ikev2::transform::{encryption, key_exchange, sequence_numbers};
 use wire::ikev2::{
     AddressSelector, Authentication, AuthenticationMethod, ConfigAttribute, ConfigKind, ConfigType,
-    Configuration, Delete, Exchange, KeyExchange, Notify, NotifyType, Payload, Proposal, Protocol,
-    TrafficSelector, Transform, TransformType, write_payloads,
+    Configuration, Delete, Exchange, Flags, Header, KeyExchange, Notify, NotifyType, Payload,
+    Proposal, Protocol, Spi, Spis, TrafficSelector, Transform, TransformType, write_payloads,
 };
 
 use super::{flag, offer};
@@ -23,6 +23,7 @@ pub fn all() -> Vec<(&'static str, Vec<Op>)> {
         ("moves", moves()),
         ("ike-rekey", renewal()),
         ("notices", notices()),
+        ("tickets", tickets()),
         ("flood", flood()),
     ]
 }
@@ -132,6 +133,43 @@ fn notices() -> Vec<Op> {
     }
     ops.push(say(Exchange::IkeIntermediate, NEXT, flag::WRONG, &[]));
     ops.push(say(Exchange::IkeFollowupKe, NEXT, 0, &[nonce()]));
+    ops
+}
+
+/// A ticket with the first child, one more, a forged one, tokens, and a redirect.
+fn tickets() -> Vec<Op> {
+    let notice = |kind, value: &[u8]| Payload::Notify(Notify::new(kind, value.to_vec()));
+    let asks = notice(NotifyType::TicketRequest, &[]);
+    let token = notice(NotifyType::QuickCrashDetection, &[7; 16]);
+    let mut first = first_child();
+    first.extend([asks.clone(), token.clone()]);
+    let sealed = chain(0, &first);
+    let mut ops = vec![Op::Begin { kind: 0, from: 1 }, Op::Prove { peer: 0, sealed }];
+    ops.push(say(Exchange::Informational, NEXT, 0, &[asks]));
+    let redirect = notice(NotifyType::Redirect, &[1, 4, 203, 0, 113, 9]);
+    ops.push(say(Exchange::Informational, NEXT, 0, &[redirect]));
+    let opaque = notice(NotifyType::TicketOpaque, &[3; 120]);
+    let clear = [
+        (Exchange::IkeSessionResume, false, vec![nonce(), opaque]),
+        (Exchange::Informational, true, vec![token]),
+    ];
+    for (exchange, is_response, payloads) in clear {
+        let (next_payload, body) = write_payloads(&payloads);
+        let header = Header {
+            spis: Spis {
+                initiator: Spi([4; 8]),
+                responder: Spi([if is_response { 6 } else { 0 }; 8]),
+            },
+            next_payload,
+            minor_version: 0,
+            exchange,
+            flags: Flags::of(true, is_response),
+            message_id: 0,
+        };
+        let octets = header.write(&body);
+        ops.push(Op::Datagram { from: 2, octets });
+    }
+    ops.push(Op::Wait(4_000));
     ops
 }
 

@@ -687,6 +687,32 @@ fn revocation_lists_speak_of_pinned_certificates_too() {
 }
 
 #[test]
+fn a_path_that_was_written_and_read_is_disbelieved_as_it_was() {
+    let root = root("root");
+    let leaf = leaf(&root, |_| {});
+    let store = TrustStore {
+        authorities: vec![root.read()],
+        ..TrustStore::default()
+    };
+    let path = store.verify(&leaf, &[], NOW).unwrap().path;
+    let octets = path.to_octets();
+    let read = crate::cert::CertificatePath::from_octets(&octets).expect("a path");
+    assert_eq!(read.to_octets(), octets);
+    assert_eq!(store.disbelieved_since(&read, NOW), None);
+    let store = TrustStore {
+        revocations: vec![root.list(&[5], -9, 9)],
+        ..store
+    };
+    assert!(store.disbelieved_since(&read, NOW).is_some());
+    // Cut anywhere it is no path, or one of fewer steps.
+    for len in 0..octets.len() {
+        if let Some(cut) = crate::cert::CertificatePath::from_octets(&octets[..len]) {
+            assert_eq!(cut.to_octets(), octets[..len]);
+        }
+    }
+}
+
+#[test]
 fn a_path_is_believed_while_its_end_is_pinned_or_nothing_is() {
     let root = root("root");
     let end = leaf(&root, |_| {});

@@ -284,7 +284,8 @@ impl Tunnel {
                 Effect::Reply(packet) => facts.reply(packet),
                 Effect::Outbound(change) => facts.outbound(change),
                 Effect::Event(event) => facts.event(event),
-                Effect::Inbound(_) | Effect::IkeKeys(..) | Effect::Radius(..) => {}
+                Effect::Inbound(_) | Effect::IkeKeys(..) | Effect::Radius(..) | Effect::Keep(_) => {
+                }
             }
         }
         if let Some(remote) = too_large {

@@ -3,6 +3,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use crypto::cert::{Authority, KeyMaterial, Request, SigningKey};
+use engine::config::Redirects;
 
 use super::super::{Names, load};
 use super::*;
@@ -797,4 +798,47 @@ fn what_a_version_of_ike_cannot_negotiate_for_a_child_is_refused() {
         said.contains("the key exchange before the additional ones is missing"),
         "{said}"
     );
+}
+
+#[test]
+fn what_only_ikev2_has_is_refused_with_ikev1() {
+    let folder = Folder::new("only-ikev2");
+    let with = |version: u8, more: &str| {
+        let version = format!("legacy = true\nversion = {version}\n{more}");
+        PSK.replace("legacy = true", &version)
+    };
+    for (key, value) in [
+        ("crash_detection", "true"),
+        ("resumption", "true"),
+        ("redirect", "[\"198.51.100.0/24\"]"),
+    ] {
+        let line = format!("{key} = {value}");
+        folder.load(&with(2, &line)).expect("of IKEv2");
+        let said = folder.refuses(&with(1, &line));
+        assert!(said.contains(key), "{said}");
+        assert!(said.contains("IKEv1 does not have it"), "{said}");
+    }
+}
+
+#[test]
+fn a_client_says_where_it_may_be_sent() {
+    let folder = Folder::new("redirects");
+    let with = |value: &str| {
+        let line = format!("legacy = true\nversion = 2\nredirect = {value}");
+        PSK.replace("legacy = true", &line)
+    };
+    let of = |value: &str| {
+        let loaded = folder.load(&with(value)).expect("a good file");
+        loaded.engine.connections[0].redirects.clone()
+    };
+    assert_eq!(of("[]"), Redirects::NONE);
+    let some = of("[\"198.51.100.0/24\", \"2001:db8::7\"]");
+    assert_eq!(some.networks.len(), 2);
+    for bad in ["[\"\"]", "[\"a b\"]", "[\"198.51.100.0/99\"]"] {
+        let said = folder.refuses(&with(bad));
+        assert!(said.contains("redirect"), "{said}");
+    }
+    let gateway = with("[\"198.51.100.1\"]").replace("remote_addrs", "# remote_addrs");
+    let said = folder.refuses(&gateway);
+    assert!(said.contains("redirect") || said.contains("vips"), "{said}");
 }

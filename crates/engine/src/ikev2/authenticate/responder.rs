@@ -7,11 +7,13 @@ use std::sync::Arc;
 use wire::ikev2::{Delete, NotifyType, Payload};
 
 use super::super::addresses;
+use super::super::answering::Answering;
 use super::super::auth::{check, check_key, identification, identity_of, prove, prove_key};
 use super::super::configuration;
+use super::super::crash::Maker;
 use super::super::eap::{Backend, Examined, Examining, Tried, begin, examiner};
 use super::super::established::{Established, Question, Subject};
-use super::super::init::{Answering, Init};
+use super::super::init::Init;
 use super::super::offers::offer_of;
 use super::super::parts::{Parts, notify};
 use super::super::window::{At, IkeSa, Opened};
@@ -30,6 +32,8 @@ pub(in crate::ikev2) struct Checks<'a> {
     pub(in crate::ikev2) calendar: Calendar,
     /// All our addresses.
     pub(in crate::ikev2) addresses: &'a [IpAddr],
+    /// Makes tokens of quick crash detection, for connections that have it.
+    pub(in crate::ikev2) maker: Option<Arc<Maker>>,
 }
 
 /// Why a request does not establish the session, and what waits for the next or a better one.
@@ -44,6 +48,7 @@ pub(in crate::ikev2) fn on_request(
     at: &mut At<'_>,
 ) -> Result<(Established, Vec<Fact>), Unproven> {
     let (calendar, addresses) = (checks.calendar, checks.addresses);
+    let maker = checks.maker.clone();
     if answering.init.due().is_some() {
         let text = "IKE_AUTH before the agreed exchanges";
         return Err(refuse(
@@ -75,6 +80,10 @@ pub(in crate::ikev2) fn on_request(
                 }
             }
         }
+        None if answering.init.resumed.is_some() => {
+            let judged = judge_resumed(&mut answering.init, &opened, checks, at);
+            judged.map(|judged| (judged, None))
+        }
         None if wants_examination(&opened) => {
             return Err(begin_examination(answering, opened, calendar, at));
         }
@@ -92,7 +101,7 @@ pub(in crate::ikev2) fn on_request(
                 (sa, init),
                 judged,
                 told,
-                (calendar, addresses),
+                (calendar, addresses, maker),
                 at,
             ))
         }
@@ -116,22 +125,32 @@ fn take_ppk(answering: &mut Answering, opened: &Opened, at: &mut At<'_>) -> Resu
 /// The session is established once the node has said what the peer gets.
 fn ask_node(
     (sa, init): (IkeSa, Init),
-    (proven, proof): (Proven, Vec<Payload>),
+    (proven, mut proof): (Proven, Vec<Payload>),
     (opened, first): (Opened, Option<Opened>),
-    (calendar, addresses): (Calendar, &[IpAddr]),
+    (calendar, addresses, maker): (Calendar, &[IpAddr], Option<Arc<Maker>>),
     at: &mut At<'_>,
 ) -> (Established, Vec<Fact>) {
     let own_spi = sa.own_spi();
     let nonces = init.nonces.clone();
     let mut facts = vec![Fact::Established(Arc::clone(&proven.connection))];
     let mut session = establish((sa, Role::Responder), init, proven, calendar, at.now);
+    session.begin_resumption(ids_of(
+        first.as_ref().unwrap_or(&opened),
+        &session.connection,
+    ));
     let (mut notices, mut answer) = (Vec::new(), Vec::new());
     if let Ok(parts) = first.as_ref().unwrap_or(&opened).parts() {
         session.is_initial_contact = parts.has(NotifyType::InitialContact);
+        session.begin_tokens(maker, &parts);
+        // RFC 6290 §4.2: after AUTH, and before the configuration.
+        proof.extend(session.crash.token(session.sas[0].spis));
         let own = addresses::told(&session.connection, addresses, opened.from.local.ip());
         session.begin_mobility(&parts, &own, at);
         if session.peer.mobike {
             notices = addresses::announcement(&session.connection, &own);
+        }
+        if parts.has(NotifyType::TicketRequest) {
+            facts.push(Fact::AsksTicket);
         }
         let wanted = parts.configuration.and_then(configuration::wanted);
         facts.extend(wanted.map(Fact::AsksAddress));
@@ -158,6 +177,15 @@ fn ask_node(
         is_refused: false,
     }));
     (session, facts)
+}
+
+/// The bodies of both ID payloads, the initiator's first.
+fn ids_of(first: &Opened, connection: &Connection) -> (Vec<u8>, Vec<u8>) {
+    let parts = first.parts();
+    let peer = parts.ok().and_then(|it| Some(it.initiator?.1.to_vec()));
+    let own = identification(&connection.local.identity);
+    let own = Payload::IdentificationResponder(own).body();
+    (peer.unwrap_or_default(), own)
 }
 
 /// The peer is told no more than that it is refused.
@@ -380,6 +408,24 @@ fn judge(
     let mut chain = introduction(&proven.connection, init, at)?;
     chain.extend(init.ppk_answer());
     Ok((proven, chain))
+}
+
+/// Checks an initiator that goes on from a session that was lost, and makes our proof.
+fn judge_resumed(
+    init: &mut Init,
+    opened: &Opened,
+    checks: Checks<'_>,
+    at: &mut At<'_>,
+) -> Result<(Proven, Vec<Payload>), Fault> {
+    let parts = opened.parts()?;
+    let proven = init.check_resumed(Role::Initiator, &parts, &mut at.out.work)?;
+    init.confirm(&proven.connection)?;
+    charge(&proven, checks, at.now)?;
+    let own = identification(&proven.connection.local.identity);
+    let own = Payload::IdentificationResponder(own);
+    let body = own.body();
+    let auth = init.prove_resumed(Role::Responder, &body, &mut at.out.work);
+    Ok((proven, vec![own, auth]))
 }
 
 /// Our identity, and its proof.

@@ -2,6 +2,7 @@
 
 use crypto::rand::Stream;
 
+use super::super::authenticate::Wishes;
 use super::super::children::ChildState;
 use super::super::parts::{SUPERSEDED, notify};
 use super::super::tasks::{AskedChild, ChildTask, Task, usable};
@@ -159,17 +160,18 @@ impl Session {
             is_asked: true,
             is_done: false,
         };
+        let wished = |wishes: &Wishes| {
+            let exchange = wishes.child.iter().map(|it| ChildExchange {
+                child: it.child,
+                spi: it.spi,
+                is_asked: true,
+                is_done: false,
+            });
+            exchange.collect()
+        };
         match &self.state {
-            State::Asking(asking) => {
-                let child = asking.1.child.iter();
-                let exchange = child.map(|it| ChildExchange {
-                    child: it.child,
-                    spi: it.spi,
-                    is_asked: true,
-                    is_done: false,
-                });
-                exchange.collect()
-            }
+            State::Asking(asking) => wished(&asking.1),
+            State::Resuming(it) => wished(&it.1),
             State::Authenticating(it) => it.child.iter().map(first).collect(),
             State::Established(it) => it.exchanges(),
             State::Answering(_) | State::Over => Vec::new(),
@@ -185,12 +187,13 @@ impl Session {
 
     /// Forgets the exchanges of a child, and returns our SPIs in them.
     pub fn forget_exchanges_of(&mut self, child: ChildId) -> Vec<u32> {
+        let forget = |wishes: &mut Wishes| {
+            let taken = wishes.child.take_if(|it| it.child == child);
+            taken.into_iter().map(|it| it.spi).collect()
+        };
         match &mut self.state {
-            State::Asking(asking) => {
-                let wanted = &mut asking.1.child;
-                let taken = wanted.take_if(|it| it.child == child);
-                taken.into_iter().map(|it| it.spi).collect()
-            }
+            State::Asking(asking) => forget(&mut asking.1),
+            State::Resuming(it) => forget(&mut it.1),
             State::Authenticating(it) => match &mut it.child {
                 Some(asked) if asked.task.child == child && !asked.is_abandoned => {
                     asked.is_abandoned = true;

@@ -21,6 +21,12 @@ const CERTIFICATES: Setup = Setup {
     childless: [crate::config::Childless::Allow; 2],
     station_addresses: Vec::new(),
     gateway_addresses: Vec::new(),
+    crash_detection: false,
+    resumption: false,
+    travel: crate::ikev2::Travel {
+        is_willing: false,
+        from: None,
+    },
     seed: 7,
 };
 

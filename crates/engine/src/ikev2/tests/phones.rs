@@ -487,6 +487,7 @@ impl Phone {
                 hashes,
                 ..Abilities::default()
             },
+            resumed: None,
         };
         self.path = float(self.path);
         self.agreed = Some((sa, init));

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crypto::mschapv2::NtHash;
 use crypto::rand::{Seed, Stream};
+use wire::ikev2::Gateway as Elsewhere;
 
 use crate::config::{
     Child, Childless, Connection, Encapsulation, IdentityPattern, LocalAuth, LocalMethod, Ppk,
@@ -21,12 +22,15 @@ use crate::ike::{
 };
 use crate::ikev1::tests::pair::{JANUARY_2027, signatures};
 use crate::ikev2::cookie::Cookies;
+use crate::ikev2::crash::Maker;
 use crate::ikev2::message::Message;
 use crate::ikev2::session::{Beginning, Means, Session};
+use crate::ikev2::ticket::Tickets;
+use crate::ikev2::{Gate, Ticket, Travel};
 use crate::radius::{Question, Verdict};
 use crate::sa::{ChildId, Mode, Path, Protocol, Secret};
 use crate::selector::TrafficSelector;
-use crate::time::{Duration, Instant};
+use crate::time::{Calendar, Duration, Instant};
 
 /// How one end proves itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +98,12 @@ pub(super) struct Setup {
     pub(super) station_addresses: Vec<IpAddr>,
     /// All addresses of the gateway.
     pub(super) gateway_addresses: Vec<IpAddr>,
+    /// Both ends have tokens of quick crash detection.
+    pub(super) crash_detection: bool,
+    /// Both ends have tickets.
+    pub(super) resumption: bool,
+    /// What the station says of gateways that send it elsewhere.
+    pub(super) travel: Travel,
     pub(super) seed: u8,
 }
 
@@ -117,6 +127,9 @@ impl Default for Setup {
             mobike: [false; 2],
             station_addresses: Vec::new(),
             gateway_addresses: Vec::new(),
+            crash_detection: false,
+            resumption: false,
+            travel: Travel::default(),
             seed: 7,
         }
     }
@@ -170,10 +183,7 @@ impl Setup {
             true => (vec![station], vec![lan]),
             false => (vec![lan], vec![station]),
         };
-        let suites = match is_station {
-            true => self.station_suites,
-            false => self.gateway_suites,
-        };
+        let suites = [self.gateway_suites, self.station_suites][usize::from(is_station)];
         let mut connection = Connection::new(
             if is_station { "home" } else { "stations" },
             Vec::new(),
@@ -194,11 +204,13 @@ impl Setup {
         connection.ikev2_proposals = suites.split(' ').map(|it| it.parse().unwrap()).collect();
         connection.is_legacy = self.is_legacy;
         connection.encapsulation = Encapsulation::ThroughNat;
-        let early = self.early_ppk[usize::from(!is_station)];
-        connection.ppk = self.ppk[usize::from(!is_station)].map(|it| ppk_of(it, early));
+        let end = usize::from(!is_station);
+        connection.ppk = self.ppk[end].map(|it| ppk_of(it, self.early_ppk[end]));
         connection.fragments = self.fragments;
-        connection.childless = self.childless[usize::from(!is_station)];
-        connection.mobike = self.mobike[usize::from(!is_station)];
+        connection.childless = self.childless[end];
+        connection.mobike = self.mobike[end];
+        connection.crash_detection = self.crash_detection;
+        connection.resumption = self.resumption;
         if is_station {
             connection.remote_addrs = vec!["192.0.2.1:500".parse().unwrap()];
             connection.wants_inner.v4 = self.wants_inner;
@@ -245,6 +257,8 @@ pub(super) struct End {
     pub(super) drops: crate::counters::DropCounters,
     /// For a server of RADIUS.
     pub(super) questions: Vec<Question>,
+    /// Makes its tokens.
+    pub(super) maker: Arc<Maker>,
     next_child: u32,
     next_spi: u32,
 }
@@ -277,6 +291,14 @@ pub(super) struct World {
     pub(super) history: Vec<(Who, Flight)>,
     /// The gateway wants cookies.
     pub(super) cookies: Option<Cookies>,
+    /// The gateway's keys of tickets, and those that it does not take any more.
+    pub(super) tickets: Tickets,
+    /// The date, at the beginning.
+    pub(super) calendar: Calendar,
+    /// The gateway sends stations there.
+    pub(super) away: Option<Elsewhere>,
+    /// The same, with the answer to their authentication.
+    pub(super) sends_away_after_auth: Option<Elsewhere>,
     gateway_addresses: Vec<IpAddr>,
     is_natted: bool,
 }
@@ -306,6 +328,7 @@ impl World {
             arrows: Vec::new(),
             drops: crate::counters::DropCounters::default(),
             questions: Vec::new(),
+            maker: Arc::new(Maker::new(Secret(name.repeat(8).into_bytes()))),
             next_child: if is_station { 100 } else { 200 },
             next_spi: if is_station { 0x1000_0000 } else { 0x2000_0000 },
         };
@@ -317,6 +340,10 @@ impl World {
             to_station: VecDeque::new(),
             history: Vec::new(),
             cookies: None,
+            tickets: Tickets::default(),
+            calendar: JANUARY_2027,
+            away: None,
+            sends_away_after_auth: None,
             gateway_addresses: setup.gateway_addresses.clone(),
             is_natted: setup.is_natted,
         };
@@ -333,11 +360,48 @@ impl World {
             had: Vec::new(),
             child,
             addresses: setup.station_addresses.clone(),
+            maker: station.maker(),
+            travel: setup.travel,
+            ticket: None,
         };
         let (session, out) = Session::initiate(beginning, &mut station.random, world.now);
         station.session = Some(session);
         world.flush(Station, out);
         world
+    }
+
+    /// The station begins again at a gateway that has lost it, perhaps with a ticket.
+    pub(super) fn begin_again(&mut self, ticket: Option<Box<Ticket>>, travel: Travel) {
+        for who in Who::BOTH {
+            let end = self.end(who);
+            end.session = None;
+            end.pairs.clear();
+            end.facts.clear();
+            end.arrows.clear();
+            end.fault = None;
+            end.lease = None;
+        }
+        self.to_gateway.clear();
+        self.to_station.clear();
+        self.history.clear();
+        let wants_inner = self.station.connection.wants_inner.is_any();
+        let child = self.station.first_child(wants_inner);
+        let beginning = Beginning {
+            connection: Arc::clone(&self.station.connection),
+            path: Path::udp(([10, 0, 0, 2], 500), ([192, 0, 2, 1], 500)),
+            is_first_contact: true,
+            round_trip: RoundTrip::default(),
+            had: Vec::new(),
+            child: Some(child),
+            addresses: Vec::new(),
+            maker: self.station.maker(),
+            travel,
+            ticket,
+        };
+        let random = &mut self.station.random;
+        let (session, out) = Session::initiate(beginning, random, self.now);
+        self.station.session = Some(session);
+        self.flush(Station, out);
     }
 
     /// The same, begun by a station with another connection.
@@ -354,6 +418,9 @@ impl World {
             had: Vec::new(),
             child: Some(self.station.first_child(false)),
             addresses: Vec::new(),
+            maker: self.station.maker(),
+            travel: Travel::default(),
+            ticket: None,
         };
         let random = &mut self.station.random;
         let (session, out) = Session::initiate(beginning, random, self.now);
@@ -460,6 +527,9 @@ impl World {
                 .count(crate::counters::DropReason::MalformedMessage);
         };
         let mut cookies = self.cookies.take();
+        let mut tickets = core::mem::take(&mut self.tickets);
+        let calendar = self.today();
+        let away = self.away.clone();
         let addresses = self.gateway_addresses.clone();
         let end = self.end(who);
         let mut out = match &end.session {
@@ -472,17 +542,23 @@ impl World {
                 let means = Means {
                     random: &mut end.random,
                     quotas: None,
-                    calendar: JANUARY_2027,
+                    calendar,
                     addresses: &addresses,
+                    maker: Some(Arc::clone(&end.maker)),
                 };
                 facts = session.on_message(flight.path, &message, means, now, &mut out);
             }
             None if who == Gateway && message.is_first() && end.fault.is_none() => {
                 let candidates = [Arc::clone(&end.connection)];
-                let asked = cookies.as_mut();
+                let gate = Gate {
+                    cookies: cookies.as_mut(),
+                    away: away.as_ref(),
+                    tickets: Some(&mut tickets),
+                    calendar,
+                };
                 let random = &mut end.random;
                 let (path, out) = (flight.path, &mut out);
-                match Session::respond(&candidates, path, &message, asked, random, now, out) {
+                match Session::respond(&candidates, path, &message, gate, random, now, out) {
                     Ok(mut session) => {
                         session.give_up_at(now + Duration::from_secs(30));
                         end.session = Some(session);
@@ -493,6 +569,7 @@ impl World {
             None => {}
         }
         self.cookies = cookies;
+        self.tickets = tickets;
         self.flush(who, out);
         self.act(who, facts);
     }
@@ -513,6 +590,21 @@ impl World {
 
     fn act_on(&mut self, who: Who, fact: Fact) {
         let now = self.now;
+        let away = self.sends_away_after_auth.clone();
+        let is_established = matches!(fact, Fact::Established(_));
+        if let Some(away) = away.filter(|_| is_established && who == Gateway) {
+            return self.step(who, |session, random, now, out| {
+                session.send_away(&away, random, now, out);
+            });
+        }
+        let session = self.end(who).session.as_ref();
+        let asks = matches!(
+            fact,
+            Fact::AsksTicket | Fact::AsksAddress(_) | Fact::AsksChild(_)
+        );
+        if asks && session.is_some_and(|it| it.is_sent_away()) {
+            return;
+        }
         let end = self.end(who);
         match fact {
             Fact::Pending | Fact::Heard => {}
@@ -530,6 +622,16 @@ impl World {
                     .push(format!("established with {}", connection.name));
             }
             Fact::Renewed => end.facts.push("renewed".into()),
+            Fact::AsksTicket => self.give_ticket(),
+            Fact::SentTo(gateway) => {
+                end.facts.push(format!("sent to {gateway:?}"));
+                end.session = None;
+            }
+            Fact::Crashed => {
+                end.facts.push("the peer has lost everything".into());
+                end.session = None;
+                end.pairs.clear();
+            }
             Fact::Childless(child, _) => end.facts.push(format!("child {} later", child.0)),
             Fact::AsksServer(question) => end.questions.push(*question),
             Fact::AsksAddress(wanted) => end.grant_address(&wanted),
@@ -555,6 +657,23 @@ impl World {
                 }
             }
         }
+    }
+
+    /// The date.
+    pub(super) fn today(&self) -> Calendar {
+        self.calendar.at(Instant(0), self.now)
+    }
+
+    /// The gateway gives the station a ticket.
+    fn give_ticket(&mut self) {
+        let at = (self.today(), self.now);
+        let end = &mut self.gateway;
+        let session = end.session.as_mut().expect("a session");
+        let given = session.grant_ticket(&mut self.tickets, at, &mut end.random);
+        if let Some(former) = given.former {
+            self.tickets.spend(former.expires, former.id);
+        }
+        end.facts.push("ticket asked".into());
     }
 
     /// Delivers until nothing is in flight.
@@ -826,6 +945,12 @@ impl World {
 }
 
 impl End {
+    /// Makes tokens, if the connection has them.
+    fn maker(&self) -> Option<Arc<Maker>> {
+        let has = self.connection.crash_detection;
+        has.then(|| Arc::clone(&self.maker))
+    }
+
     fn take_spi(&mut self) -> u32 {
         self.next_spi += 1;
         self.next_spi

@@ -45,6 +45,8 @@ pub(in crate::node) enum End {
     At(Instant),
     /// At once: it has no number for another exchange.
     UsedUp,
+    /// The peer was sent to another gateway, and has until then to end it itself.
+    SentAway(Instant),
 }
 
 /// Whether an established session is its peer's current one.
@@ -88,6 +90,7 @@ impl Stage {
             Self::Established(_, tenure) => Some(match tenure.end {
                 End::At(at) => (at, EndCause::Expired),
                 End::UsedUp => (Instant(0), EndCause::MessageIdsUsedUp),
+                End::SentAway(at) => (at, EndCause::SentAway),
             }),
             Self::Begun(_, Purpose::Surplus(until)) => Some((*until, EndCause::NegotiationTooLong)),
             _ => None,
@@ -98,6 +101,13 @@ impl Stage {
     pub(super) fn use_up(&mut self) {
         if let Self::Established(_, tenure) = self {
             tenure.end = End::UsedUp;
+        }
+    }
+
+    /// The peer was sent to another gateway: it ends then at the latest.
+    pub(in crate::node) fn sent_away(&mut self, until: Instant) {
+        if let Self::Established(_, tenure) = self {
+            tenure.end = End::SentAway(until);
         }
     }
 

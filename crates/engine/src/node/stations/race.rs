@@ -38,12 +38,25 @@ pub(super) struct Race {
     pub(super) next_at: Option<Instant>,
     /// An answer has delayed it.
     has_waited: bool,
-    /// It is for a session that cannot move: what still comes from the old path does not end it.
-    is_move: bool,
+    why: Why,
+    /// Addresses to which a gateway has sent us, and that gateway's.
+    sent: Vec<(SocketAddr, IpAddr)>,
     /// Exchanges in progress, the oldest first.
     racers: Vec<Racer>,
     /// Failed addresses, and why.
     out: Vec<(SocketAddr, String)>,
+}
+
+/// Why a tunnel is to be replaced, if there is one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Why {
+    /// Its gateway does not know it. What the gateway still sends under it ends the race.
+    #[default]
+    Lost,
+    /// It cannot move: what still comes from the old path does not end the race.
+    Move,
+    /// Its gateway has sent us to another one.
+    Sent,
 }
 
 #[derive(Clone, Copy)]
@@ -59,6 +72,40 @@ impl Race {
             ahead: addresses.into_iter().collect(),
             ..Self::default()
         }
+    }
+
+    /// To gateways to which this one has sent us.
+    pub(super) fn elsewhere(targets: &[SocketAddr], from: IpAddr) -> Self {
+        Self {
+            why: Why::Sent,
+            sent: targets.iter().map(|it| (*it, from)).collect(),
+            ..Self::of(targets.iter().copied())
+        }
+    }
+
+    /// A racer's gateway has sent us to others, which are tried in its place.
+    pub(super) fn divert(&mut self, id: SessionId, targets: &[SocketAddr], from: IpAddr) {
+        if let Some(racer) = self.take(id) {
+            self.out
+                .push((racer.address, "sends us elsewhere".to_owned()));
+        }
+        for target in targets.iter().rev() {
+            self.ahead.retain(|it| it != target);
+            self.ahead.push_front(*target);
+            self.sent.push((*target, from));
+        }
+    }
+
+    /// The gateway that has sent us to this address.
+    pub(super) fn sent_by(&self, address: SocketAddr) -> Option<IpAddr> {
+        let mut sent = self.sent.iter().rev();
+        sent.find(|(to, _)| *to == address).map(|(_, by)| *by)
+    }
+
+    /// Addresses that are tried, or will be.
+    pub(in crate::node) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        let racers = self.racers.iter().map(|it| it.address);
+        racers.chain(self.ahead.iter().copied()).map(|it| it.ip())
     }
 
     pub(super) fn has(&self, id: SessionId) -> bool {
@@ -260,9 +307,11 @@ impl Node {
         }
         let others = station.race.said();
         station.passed_over.clone_from(&others);
-        let cause = match station.race.is_move {
-            true => EndCause::OwnAddressChanged,
-            false => EndCause::GatewayRestarted,
+        let why = station.race.why;
+        let cause = match why {
+            Why::Move => EndCause::OwnAddressChanged,
+            Why::Lost => EndCause::GatewayRestarted,
+            Why::Sent => EndCause::SentToAnother,
         };
         station.race = Race::default();
         station.used = Some(winner.address);
@@ -283,7 +332,8 @@ impl Node {
             self.close_session(renewal, cause.clone(), false, now);
         }
         if let State::Up(old) = before {
-            self.close_session(old, cause, false, now);
+            // RFC 5685 §5: the gateway that has sent us here is told.
+            self.close_session(old, cause, why == Why::Sent, now);
         }
         self.arm_station(index);
         Some(index)
@@ -320,6 +370,8 @@ impl Node {
     /// A racer begins again over this path.
     pub(super) fn race_again(&mut self, index: usize, id: SessionId, path: Path, now: Instant) {
         let connection = self.stations[index].connection.clone();
+        // The new one goes on with the ticket, if the old one has not got anywhere with it.
+        self.settle_ticket(id, &EndCause::OwnAddressChanged);
         let anew = self.initiate(connection, path, Purpose::Connect, now);
         self.stations[index].race.replace(id, anew);
         self.cut_off(id, EndCause::OwnAddressChanged, now);
@@ -368,7 +420,7 @@ impl Node {
         let used = addresses.iter().position(|it| Some(*it) == station.used);
         station.restarts = 0;
         station.race = Race {
-            is_move: true,
+            why: Why::Move,
             ..Race::of(in_turns(addresses, used.unwrap_or(0)))
         };
         self.enter_next(index, now);
@@ -380,7 +432,8 @@ impl Node {
             return;
         };
         let station = &mut self.stations[index];
-        if station.state != State::Up(id) || station.race.is_idle() || station.race.is_move {
+        if station.state != State::Up(id) || station.race.is_idle() || station.race.why != Why::Lost
+        {
             return;
         }
         self.end_race(index, now);
@@ -389,7 +442,7 @@ impl Node {
     /// The session has moved after all.
     pub(in crate::node) fn call_off_move(&mut self, id: SessionId, now: Instant) {
         let index = self.stations.of_session(id);
-        if let Some(index) = index.filter(|index| self.stations[*index].race.is_move) {
+        if let Some(index) = index.filter(|index| self.stations[*index].race.why == Why::Move) {
             self.end_race(index, now);
         }
     }

@@ -1,8 +1,10 @@
 //! The table of stations. A station keeps its number as long as the node exists.
 
 use core::ops::{Index, IndexMut};
+use std::net::IpAddr;
 
 use super::{State, Station};
+use crate::ikev2::Ticket;
 use crate::node::session_id::SessionId;
 use crate::sa::ChildId;
 
@@ -32,12 +34,12 @@ impl Stations {
     }
 
     /// The station whose peer has authenticated in this session.
-    pub(super) fn of_session(&self, id: SessionId) -> Option<usize> {
+    pub(in crate::node) fn of_session(&self, id: SessionId) -> Option<usize> {
         self.find(|station| station.state.session() == Some(id))
     }
 
     /// The station that races with this exchange.
-    pub(super) fn of_racer(&self, id: SessionId) -> Option<usize> {
+    pub(in crate::node) fn of_racer(&self, id: SessionId) -> Option<usize> {
         self.find(|station| station.race.has(id))
     }
 
@@ -62,6 +64,19 @@ impl Stations {
         for station in up.filter(|station| station.state == State::Up(old)) {
             station.state = State::Up(new);
         }
+    }
+
+    /// A station's session was lost: its next one goes on from it at this address.
+    pub(in crate::node) fn keep_ticket(&mut self, index: usize, at: IpAddr, ticket: Box<Ticket>) {
+        self[index].ticket = Some((at, ticket));
+    }
+
+    /// The ticket of the connection's station for a gateway at this address.
+    pub(in crate::node) fn take_ticket(&mut self, name: &str, at: IpAddr) -> Option<Box<Ticket>> {
+        let mut own = self.0.iter_mut();
+        let station = own.find(|it| !it.is_retired && it.connection.name == name)?;
+        let (_, ticket) = station.ticket.take_if(|(own, _)| *own == at)?;
+        Some(ticket)
     }
 
     fn find(&self, is_it: impl Fn(&Station) -> bool) -> Option<usize> {

@@ -252,7 +252,8 @@ impl Control {
                 Effect::Inbound(_)
                 | Effect::Outbound(_)
                 | Effect::IkeKeys(..)
-                | Effect::Radius(..) => {}
+                | Effect::Radius(..)
+                | Effect::Keep(_) => {}
             }
         }
         opened

@@ -1,0 +1,122 @@
+"""Redirect (RFC 5685) with charon in both roles, and between Caravans. The other gateway is the
+same host at another address: a gateway serves who was sent there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from strongswan_pair import Pair, certificates, connected, road_warrior, settle
+
+from caravan.testbed import RemoteAccess, RemoteAccessConfig
+from caravan.testbed.caravan import Caravan, order
+from caravan.testbed.connection import Connection, SharedKey
+from caravan.testbed.pki import CaravanAuthority
+from caravan.testbed.remote_access import GATEWAY_ADDRESS, SERVER_ADDRESS
+from caravan.testbed.strongswan import StrongSwan
+from caravan.testbed.traffic import ping
+
+pytestmark = pytest.mark.root
+
+OTHER_ADDRESS = "192.0.2.77"
+
+
+@pytest.fixture(scope="module")
+def ends(authority: CaravanAuthority) -> tuple[Connection, Connection]:
+    """The gateway's connection and the client's."""
+    both = Connection(SharedKey("unused"), version=2, is_legacy=False, redirect=None)
+    gateway, station = road_warrior(both, certificates(authority))
+    return gateway, replace(station, redirect=(f"{OTHER_ADDRESS}/32",))
+
+
+def other(pair: Pair | RemoteAccess) -> None:
+    """The gateway's host gets its other address."""
+    network = pair.network if isinstance(pair, Pair) else pair
+    network.sg.add_address("wan0", f"{OTHER_ADDRESS}/24")
+
+
+def remote(station: Caravan) -> list[str]:
+    """Where the client's sessions are."""
+    sessions = station.status()["connections"][0]["sessions"]
+    return [str(it["remote"]).rsplit(":", 1)[0] for it in sessions]
+
+
+def test_charon_sends_a_connected_client_elsewhere(
+    ends: tuple[Connection, Connection], output: Path
+) -> None:
+    with connected(*ends, output, is_initiator=True) as pair:
+        other(pair)
+        assert remote(pair.ours) == [GATEWAY_ADDRESS]
+        argv = ["--redirect", "--ike", ends[0].name, "--gateway", OTHER_ADDRESS]
+        pair.charon.swanctl(*argv)
+        settle(lambda: remote(pair.ours) == [OTHER_ADDRESS])
+        ping(pair.network.ms, SERVER_ADDRESS, 1)
+        settle(lambda: len(pair.charon.sas()) == 1)
+
+
+def test_a_client_that_may_not_go_there_stays(
+    ends: tuple[Connection, Connection], output: Path
+) -> None:
+    gateway, station = ends
+    station = replace(station, redirect=("198.51.100.0/24",))
+    with connected(gateway, station, output, is_initiator=True) as pair:
+        other(pair)
+        argv = ["--redirect", "--ike", gateway.name, "--gateway", OTHER_ADDRESS]
+        pair.charon.swanctl(*argv)
+        pair.ours.wait_for_event("which neither remote_addrs nor redirect names")
+        assert remote(pair.ours) == [GATEWAY_ADDRESS]
+        ping(pair.network.ms, SERVER_ADDRESS, 1)
+
+
+def test_charon_is_sent_elsewhere_while_it_is_connected(
+    ends: tuple[Connection, Connection], output: Path
+) -> None:
+    with connected(*ends, output, is_initiator=False) as pair:
+        other(pair)
+        order(pair.ours.host, "drain", ends[0].name, "--to", OTHER_ADDRESS).check()
+        settle(lambda: own(pair.ours) == [OTHER_ADDRESS])
+        ping(pair.network.ms, SERVER_ADDRESS, 1)
+
+
+def test_charon_is_sent_elsewhere_when_it_begins(
+    ends: tuple[Connection, Connection], output: Path
+) -> None:
+    gateway, station = ends
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        other(network)
+        ours = Caravan(network.sg, gateway).wait_ready()
+        said = order(ours.host, "drain", gateway.name, "--to", OTHER_ADDRESS).check()
+        assert f"are sent to {OTHER_ADDRESS}" in said.stdout
+        assert ours.status()["draining"] == OTHER_ADDRESS
+        charon = StrongSwan(network.ms, station)
+        charon.initiate()
+        settle(lambda: own(ours) == [OTHER_ADDRESS])
+        assert ours.status()["drops"]["sent-away"] > 0
+        order(ours.host, "drain", gateway.name, "--off").check()
+        assert ours.status()["draining"] is None
+
+
+def test_a_caravan_is_sent_elsewhere_and_its_tunnel_stays_until_then(
+    ends: tuple[Connection, Connection], output: Path
+) -> None:
+    gateway, station = ends
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        other(network)
+        with Caravan(network.sg, gateway) as ours:
+            ours.wait_ready()
+            with Caravan(network.ms, station) as client:
+                client.wait_ready()
+                ping(network.ms, SERVER_ADDRESS, 1)
+                order(ours.host, "drain", gateway.name, "--to", OTHER_ADDRESS).check()
+                settle(lambda: remote(client) == [OTHER_ADDRESS])
+                ping(network.ms, SERVER_ADDRESS, 1)
+                settle(lambda: own(ours) == [OTHER_ADDRESS])
+                assert "the gateway sends us to another one" in client.process.stderr()
+
+
+def own(gateway: Caravan) -> list[str]:
+    """At which addresses of the gateway its sessions are."""
+    sessions = gateway.status()["connections"][0]["sessions"]
+    return [str(it["local"]).rsplit(":", 1)[0] for it in sessions]
