@@ -11,6 +11,7 @@ use crate::tree::{Finding, Tree, top};
 const PAGE: &str = "docs/vpn-configuration.md";
 const SOURCE: &str = "crates/daemon/src/config/file.rs";
 const AUTH: &str = "crates/daemon/src/config/file/auth.rs";
+const CHOICES: &str = "crates/daemon/src/config/file/choices.rs";
 /// Values that tables share.
 const UNITS: &str = "crates/daemon/src/config/values.rs";
 /// Enums that keys have as values and that other files define.
@@ -132,7 +133,9 @@ struct Entry {
 
 /// Checks that the page on disk matches the code. With CARAVAN_BLESS set, writes it.
 pub(crate) fn is_current(tree: &Tree) -> Vec<Finding> {
-    let sources = [SOURCE, AUTH, UNITS, MOBILITY, FIREWALL, SKIP, RADIUS];
+    let sources = [
+        SOURCE, AUTH, CHOICES, UNITS, MOBILITY, FIREWALL, SKIP, RADIUS,
+    ];
     let texts = sources.into_iter().chain(VALUES).map(|path| {
         let text = &tree.find(path).expect("a source").text;
         text.split("\n#[cfg(test)]").next().unwrap_or_default()
