@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from strongswan_pair import certificates, road_warrior, settle
+from strongswan_pair import road_warrior, settle
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan, environment
 from caravan.testbed.connection import Connection, SharedKey
-from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.remote_access import SERVER_ADDRESS
 from caravan.testbed.traffic import ping
+from caravan.threeways.measurement import Keys
 
 pytestmark = pytest.mark.root
 
@@ -29,12 +29,12 @@ TIMEOUT_S = 60.0
 
 
 @pytest.fixture(scope="module")
-def ends(authority: CaravanAuthority) -> tuple[Connection, Connection]:
+def ends(keys: Keys) -> tuple[Connection, Connection]:
     """The gateway's connection and the client's."""
     both = Connection(
         SharedKey("unused"), version=2, is_legacy=False, crash_detection=True, resumption=True
     )
-    return road_warrior(both, certificates(authority))
+    return road_warrior(both, keys)
 
 
 def is_resumed(end: Caravan) -> bool:

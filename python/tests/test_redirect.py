@@ -8,15 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from strongswan_pair import Pair, certificates, connected, road_warrior, settle
+from strongswan_pair import Pair, connected, road_warrior, settle
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan, order
 from caravan.testbed.connection import Connection, SharedKey
-from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.remote_access import GATEWAY_ADDRESS, SERVER_ADDRESS
 from caravan.testbed.strongswan import StrongSwan
 from caravan.testbed.traffic import ping
+from caravan.threeways.measurement import Keys
 
 pytestmark = pytest.mark.root
 
@@ -24,10 +24,10 @@ OTHER_ADDRESS = "192.0.2.77"
 
 
 @pytest.fixture(scope="module")
-def ends(authority: CaravanAuthority) -> tuple[Connection, Connection]:
+def ends(keys: Keys) -> tuple[Connection, Connection]:
     """The gateway's connection and the client's."""
     both = Connection(SharedKey("unused"), version=2, is_legacy=False, redirect=None)
-    gateway, station = road_warrior(both, certificates(authority))
+    gateway, station = road_warrior(both, keys)
     return gateway, replace(station, redirect=(f"{OTHER_ADDRESS}/32",))
 
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 from libreswan_pair import NEEDS_PLUTO, Pair, connected
-from strongswan_pair import NAMES, certificates, road_warrior, settle
+from strongswan_pair import NAMES, road_warrior, settle
 
-from caravan.testbed.connection import Connection, PublicKey, SharedKey
-from caravan.testbed.pki import CaravanAuthority
+from caravan.testbed.connection import Connection, SharedKey
 from caravan.testbed.remote_access import GATEWAY_ADDRESS, PRIVATE_NETWORK
+from caravan.threeways.measurement import Keys
 
 pytestmark = [pytest.mark.root, NEEDS_PLUTO]
 
@@ -26,12 +26,6 @@ PROOFS = pytest.mark.parametrize("has_certificates", [True, False], ids=["rsa", 
 RESUMES = "session-resumption=yes"
 SHARED = SharedKey("a group key of the fleet, long enough for pluto")
 SITE = "10.20.0.0/24"
-
-
-@pytest.fixture(scope="module")
-def keys(authority: CaravanAuthority) -> tuple[PublicKey, PublicKey]:
-    """The gateway's and the station's certificates."""
-    return certificates(authority)
 
 
 def connection() -> Connection:
@@ -65,7 +59,7 @@ def has_resumed(pair: Pair, times: int) -> bool:
 
 @PROOFS
 def test_pluto_goes_on_from_its_session_at_our_gateway(
-    has_certificates: bool, keys: tuple[PublicKey, PublicKey], output: Path
+    has_certificates: bool, keys: Keys, output: Path
 ) -> None:
     # It keeps a ticket with a connection that has no instances, so it gets no inner address.
     own, theirs = keys if has_certificates else (SHARED, SHARED)
@@ -101,9 +95,7 @@ def test_pluto_goes_on_from_its_session_at_our_gateway(
 
 
 @PROOFS
-def test_pluto_gives_us_a_ticket(
-    has_certificates: bool, keys: tuple[PublicKey, PublicKey], output: Path
-) -> None:
+def test_pluto_gives_us_a_ticket(has_certificates: bool, keys: Keys, output: Path) -> None:
     both = road_warrior(connection(), keys if has_certificates else (SHARED, SHARED))
     with connected(*both, output, RESUMES, is_initiator=True) as pair:
         assert "sending IKE_SESSION_RESUME ticket" in pair.pluto.log()

@@ -7,13 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
-from strongswan_pair import certificates, connected, road_warrior
+from strongswan_pair import connected, ends_of_ikev2
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan, write_files
 from caravan.testbed.connection import Connection
-from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.strongswan import StrongSwan
+from caravan.threeways.measurement import Keys
 
 pytestmark = pytest.mark.root
 
@@ -34,14 +34,9 @@ class Naming(StrongSwan):
 
 
 @pytest.fixture(scope="module")
-def ends(authority: CaravanAuthority) -> tuple[Connection, Connection]:
+def ends(keys: Keys) -> tuple[Connection, Connection]:
     """A connection at the gateway and at the station."""
-    keys = certificates(authority)
-    suite = "aes128gcm16-prfsha256-curve25519"
-    both = Connection(
-        keys[0], version=2, is_legacy=False, proposals=suite, esp_proposals="aes128gcm16"
-    )
-    return road_warrior(both, keys)
+    return ends_of_ikev2(keys, "aes128gcm16-prfsha256-curve25519")
 
 
 def taken(station: Caravan) -> list[str]:
