@@ -424,7 +424,7 @@ def wish(**changes: Any) -> dict[str, Any]:
         "passing": [],
         "rules": [],
     }
-    return {"desired": desired | changes, "resolvers": []}
+    return {"desired": desired | changes, "resolvers": {"addresses": [], "domains": []}}
 
 
 def test_a_steward_refuses_what_the_configuration_does_not_name(
@@ -450,7 +450,7 @@ def test_a_steward_refuses_what_the_configuration_does_not_name(
         wish(addresses=["127.0.0.1"]),
         wish(passing=["road"]),
         wish(rules=[[False, "spared"]]),
-        wish() | {"resolvers": ["127.0.0.53"]},
+        wish() | {"resolvers": {"addresses": ["127.0.0.53"], "domains": []}},
     )
     for request in strange:
         reply = taken.ask("apply", **request)

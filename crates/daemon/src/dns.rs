@@ -69,18 +69,17 @@ pub fn take(
 }
 
 /// What systemd-resolved is told. A domain after "~" decides who is asked and is no search domain;
-/// "~." means every name, and a longer domain of another link wins.
-fn resolved_commands(resolvers: &Resolvers, tun: &str) -> [Vec<String>; 3] {
+/// "~." means every name, and a longer domain of another link wins. A link that has domains without
+/// "~." is not asked for other names.
+fn resolved_commands(resolvers: &Resolvers, tun: &str) -> [Vec<String>; 2] {
     let begin = |word: &str| vec![word.to_owned(), tun.to_owned()];
-    let (mut dns, mut domain, mut rest) = (begin("dns"), begin("domain"), begin("default-route"));
+    let (mut dns, mut domain) = (begin("dns"), begin("domain"));
     dns.extend(resolvers.addresses.iter().map(ToString::to_string));
-    let is_for_all = resolvers.domains.is_empty();
-    match is_for_all {
+    match resolvers.domains.is_empty() {
         true => domain.push("~.".to_owned()),
         false => domain.extend(resolvers.domains.iter().map(|it| format!("~{it}"))),
     }
-    rest.push(if is_for_all { "yes" } else { "no" }.to_owned());
-    [dns, domain, rest]
+    [dns, domain]
 }
 
 /// Whether resolvers are set by rewriting [`RESOLV_CONF`], because systemd-resolved does not run.
@@ -344,22 +343,9 @@ mod tests {
             domains: Vec::new(),
         };
         let told = |it: &Resolvers| resolved_commands(it, "tun0").map(|words| words.join(" "));
-        assert_eq!(
-            told(&all),
-            [
-                "dns tun0 10.10.0.53",
-                "domain tun0 ~.",
-                "default-route tun0 yes"
-            ]
-        );
+        assert_eq!(told(&all), ["dns tun0 10.10.0.53", "domain tun0 ~."]);
         all.domains = vec!["corp.example".into(), "lab.example".into()];
-        assert_eq!(
-            told(&all)[1..],
-            [
-                "domain tun0 ~corp.example ~lab.example",
-                "default-route tun0 no"
-            ]
-        );
+        assert_eq!(told(&all)[1], "domain tun0 ~corp.example ~lab.example");
     }
 
     #[test]
