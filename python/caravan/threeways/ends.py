@@ -54,6 +54,7 @@ def connection(tunnel: Mapping[str, Any], own: PublicKey) -> Connection:
         is_layered="around" in policy,
         is_aggressive=exchange["exchange"] == "ikev1-aggressive",
         is_encapsulated=None if policy["udp"] else False,
+        resumption=exchange.get("resumed", False),
     )
 
 
