@@ -53,8 +53,8 @@ UNENCRYPTED = 1
 DELAY, HANDSHAKE = "delay", "handshake"
 RANKS = {
     DELAY: "by smaller mean delay, or by higher rate where there is none",
-    HANDSHAKE: "by the shorter key exchange, those without one last, and equal ones by smaller "
-    "mean delay",
+    HANDSHAKE: "by the shorter key exchange, those whose time leaves something out after the "
+    "others, those without keys last, and equal ones by smaller mean delay",
 }
 """What decides among policies of equal standing, by the word for it."""
 ORDER = (
@@ -254,13 +254,14 @@ def _place(one: Verdict, rank: str) -> tuple[Any, ...]:
     carried = {"yes": 0, "barely": 1, "no": 2, "unknown": 3}
     delay = one.delay_ms if one.delay_ms is not None else float("inf")
     time_ms = one.handshake_ms if one.handshake_ms is not None else float("inf")
+    handshake = (one.rounds is None, one.handshake_is_least, time_ms)
     return (
         one.standing == BASELINE,
         carried[one.carried],
         _worth(one),
         # today's exchange before one that a standard deprecates
         one.exchange is not None,
-        time_ms if rank == HANDSHAKE else 0.0,
+        handshake if rank == HANDSHAKE else (),
         delay,
         -(one.capacity_kbps or 0.0),
         one.policy,
