@@ -378,10 +378,7 @@ impl World {
             let log = |node: usize| self.log_of(self.number(node));
             let logs = (&log(ends.0), &log(ends.1));
             let whole = Exchange::new(logs, exchange.is_up, is_v6).messages;
-            whole
-                .into_iter()
-                .skip(exchange.messages.len())
-                .collect()
+            whole.into_iter().skip(exchange.messages.len()).collect()
         };
         let tunnels = tunnels.zip(&self.blueprint.tunnels);
         let told = tunnels.map(|((tunnel, exchange), set)| Tunnelled {

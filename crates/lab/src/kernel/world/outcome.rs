@@ -5,8 +5,8 @@ use engine::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::seconds;
-use crate::kernel::host::{Log, Message};
 use crate::kernel::host::stack::{Datagrams, Discarded, Pings, Transfer};
+use crate::kernel::host::{Log, Message};
 use crate::kernel::{Element, ip};
 
 /// The results of a run. Serialized, it is the JSON of the level `simulate`.

@@ -163,7 +163,11 @@ fn a_lost_session_goes_on_by_its_ticket_with_no_operation_of_a_key_exchange() {
         let resumed = policy(X25519, proof, "resumed = true");
         let found = assert_agree(&resumed, 4);
         let steps: Vec<&str> = found.messages.iter().map(|it| it.what.as_str()).collect();
-        assert_eq!(steps, ["resume 1", "resume 2", "auth 1", "auth 2"], "{proof}");
+        assert_eq!(
+            steps,
+            ["resume 1", "resume 2", "auth 1", "auth 2"],
+            "{proof}"
+        );
         let nothing = (String::new(), String::new());
         assert!(works(&found).iter().all(|it| *it == nothing), "{proof}");
         assert!(found.failures.is_empty(), "{proof}: {found:#?}");
