@@ -111,12 +111,18 @@ impl Resuming {
             return Ok(Heard::Nothing);
         }
         let sent = self.travel.sent_to(&self.connection, &self.nonce, &parts);
+        // A gateway to which we may not be sent is told in IKE_SA_INIT, which follows.
+        let is_forbidden = matches!(sent, Some(Err(_)));
         if let Some(Ok(gateway)) = sent {
             heard(out);
             return Ok(Heard::SentTo(gateway));
         }
+        if parts.has(NotifyType::Redirect) && !is_forbidden {
+            return Err(DropReason::WrongRedirect);
+        }
         // Anybody may have refused it; then more is computed, and nothing else.
-        let is_refused = parts.has(NotifyType::TicketNack) || parts.error().is_some();
+        let is_refused =
+            parts.has(NotifyType::TicketNack) || parts.error().is_some() || is_forbidden;
         match is_refused {
             true => {
                 heard(out);
