@@ -118,10 +118,15 @@ def running(setting: Setting, output: Path) -> Iterator[Bed]:
         nodes = scenario["nodes"]
         network = stack.enter_context(GraphNetwork(nodes, graph, setting.traces, output))
         ends = _Ends(setting, _Authorities(stack.enter_context(passing_folder(output))))
-        gateways = [index for index, node in enumerate(nodes) if node["role"] == "gateway"]
+        # A gateway that begins anew has the same certificates: tickets are of those.
+        gateways = {
+            index: ends.gateway(index)
+            for index, node in enumerate(nodes)
+            if node["role"] == "gateway"
+        }
 
         def begin(gateway: int) -> Caravan:
-            first, *others = ends.gateway(gateway)
+            first, *others = gateways[gateway]
             program = Caravan(network.node(gateway), first, others=others)
             return stack.enter_context(program).wait_ready()
 
