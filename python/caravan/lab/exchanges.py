@@ -47,6 +47,16 @@ SIGNATURES = {
     "eap-tls": "rsa2048",
 }
 """The key with which a gateway signs, by proof."""
+MOBILE_IN_ESP = """
+# In IP in IP to the home agent, in ESP in UDP with AES-128-GCM to the gateway: 20 and 2 octets are
+# filled up to whole words with it, then 20 of IP, 8 of UDP, 8 of ESP, 8 of the IV, 16 of the ICV.
+[data]
+added = 60
+block = 4
+trailer = 22
+source = "RFC 2003 §3, RFC 3948 §2.1, RFC 4303 §2, RFC 4106 §3"
+"""
+"""What becomes of data in Mobile IP through a tunnel."""
 MOVE_S = 5.0
 """When the station of `handover` moves."""
 Rows = Sequence[dict[str, Any]]
@@ -63,6 +73,7 @@ class Machine:
     suite: str = "aes128gcm16"
     more: str = ""
     is_move: bool = False
+    data: str = ""
 
     @property
     def methods(self) -> list[str]:
@@ -127,6 +138,12 @@ MACHINES = {
         "IKEv2 with RSA-2048, X25519 and ML-KEM-768", "rsa2048", _hybrid("mlkem768")
     ),
     "ikev2-mobike": Machine("IKEv2: MOBIKE, a new address", "rsa2048", is_move=True),
+    "mvpn-mobike": Machine(
+        "VPN with MOBIKE, Mobile IP inside: a move (RFC 5266)",
+        "rsa2048",
+        is_move=True,
+        data=MOBILE_IN_ESP,
+    ),
 }
 """By the name of the file."""
 
@@ -148,7 +165,7 @@ def text(name: str) -> str:
             lines.append(f"packets = {row['datagrams']}")
         lines += [f"work = {json.dumps(own)}"] if own else []
         lines += [f"peer_work = {json.dumps(peers)}"] if peers else []
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + machine.data
 
 
 def _about(machine: Machine) -> Iterator[str]:
