@@ -32,6 +32,16 @@ proof = "{proof}"
 """
 X25519 = "aes128gcm16-prfsha256-curve25519"
 RESUMED = "resumed = true"
+MOBILE_IN_ESP = """
+# In IP in IP to the home agent, in ESP in UDP with AES-128-GCM to the gateway: 20 and 2 octets are
+# filled up to whole words with it, then 20 of IP, 8 of UDP, 8 of ESP, 8 of the IV, 16 of the ICV.
+[data]
+added = 60
+block = 4
+trailer = 22
+source = "RFC 2003 §3, RFC 3948 §2.1, RFC 4303 §2, RFC 4106 §3"
+"""
+"""What becomes of data in Mobile IP through a tunnel."""
 MOVE_S = 5.0
 """When the station of `handover` moves."""
 Rows = Sequence[dict[str, Any]]
@@ -48,6 +58,7 @@ class Machine:
     suite: str = "aes128gcm16"
     more: str = ""
     is_move: bool = False
+    data: str = ""
 
 
 def _v1(title: str, proof: str, proposal: str, suite: str, *, is_move: bool = False) -> Machine:
@@ -112,6 +123,12 @@ MACHINES = {
         "IKEv2: a lost session goes on by its ticket, RSA-2048", "rsa2048", more=RESUMED
     ),
     "ikev2-mobike": Machine("IKEv2: MOBIKE, a new address", "rsa2048", is_move=True),
+    "mvpn-mobike": Machine(
+        "VPN with MOBIKE, Mobile IP inside: a move (RFC 5266)",
+        "rsa2048",
+        is_move=True,
+        data=MOBILE_IN_ESP,
+    ),
 }
 """By the name of the file."""
 
@@ -128,7 +145,7 @@ def text(name: str) -> str:
     for row in rows:
         says, source = _said(machine, row)
         lines += ["", *message(row, says, source)]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + machine.data
 
 
 def message(row: Mapping[str, Any], says: str, source: str) -> list[str]:

@@ -19,6 +19,9 @@ pub struct Moved {
     pub states: Vec<Since>,
     /// Registration requests that it sent.
     pub requests: u64,
+    /// The same at a home agent outside of its gateway.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub requests_outside: u64,
     /// The octets of their UDP payloads.
     pub request_bytes: u64,
     /// Why requests were denied.
@@ -64,7 +67,9 @@ impl World {
         let all = stations.into_iter();
         let all = all.filter_map(|station| {
             let host = self.host(self.number(station))?;
-            let log = &host.part.mobile()?.log;
+            let log = &host.nomad()?.log;
+            let outer = host.entrance.within.as_ref();
+            let outer = outer.and(host.entrance.roaming.as_ref());
             let states = log.states.iter().map(|(at, state)| Since {
                 at_s: seconds(Instant(0), *at),
                 care_of: match state {
@@ -78,6 +83,7 @@ impl World {
                 moves: self.gaps(station, log),
                 states: states.collect(),
                 requests: log.sent,
+                requests_outside: outer.map_or(0, |it| it.log.sent),
                 request_bytes: log.sent_bytes,
                 failures: log.failures.clone(),
             })
@@ -126,4 +132,9 @@ impl World {
         });
         gaps.collect()
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }

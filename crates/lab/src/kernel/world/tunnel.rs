@@ -67,8 +67,15 @@ pub enum Proof {
 }
 
 impl Tunnel {
-    /// The configuration of a station whose gateway has this address.
-    pub(super) fn station(&self, gateway: IpAddr, inside: TrafficSelector, mtu: u32) -> Config {
+    /// The configuration of a station whose gateway has this address. `waits`: only a command
+    /// brings it up.
+    pub(super) fn station(
+        &self,
+        gateway: IpAddr,
+        inside: TrafficSelector,
+        mtu: u32,
+        waits: bool,
+    ) -> Config {
         let mut connection = self.connection(true, mtu);
         connection.make_station(vec![(gateway, IKE_PORT).into()]);
         if self.mode == Mode::Tunnel {
@@ -77,6 +84,9 @@ impl Tunnel {
                 v6: self.is_inner_v6,
             };
             connection.children[0].remote = vec![inside];
+        }
+        if waits {
+            connection.start = Start::Responder;
         }
         self.surround(&mut connection);
         Config {
