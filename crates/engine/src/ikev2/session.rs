@@ -34,6 +34,7 @@ use super::message::{Message, is_first_of};
 use super::parts::notify;
 use super::ppk::PpkInUse;
 use super::resume::Resuming;
+use super::seal::MAX_ASSEMBLED;
 use super::window::{At, IkeSa, Read};
 use crate::config::Connection;
 use crate::counters::DropReason;
@@ -458,6 +459,9 @@ impl Session {
         let opened = match authenticating.sa.read(from, message, out) {
             Ok(Read::New(opened)) if opened.is_response => opened,
             Ok(Read::New(_) | Read::Nothing) => return again(authenticating, Fact::Pending),
+            Ok(Read::Unreadable(it)) if !it.is_response() => {
+                return again(authenticating, Fact::Dropped(DropReason::MalformedMessage));
+            }
             Ok(Read::Unreadable(_)) => {
                 let reason = DropReason::MalformedMessage;
                 return (State::Over, vec![Fact::Failed(reason.into())]);
@@ -497,6 +501,10 @@ impl Session {
                 Some(Duplicate::Answered | Duplicate::Ignored) => again(answering, Fact::Pending),
                 None => again(answering, Fact::Dropped(DropReason::UnexpectedMessage)),
             };
+        }
+        if message.octets().len() > MAX_ASSEMBLED {
+            // Nobody knows yet who sends it, and it may be kept.
+            return again(answering, Fact::Dropped(DropReason::MalformedMessage));
         }
         let read = answering.sa.read(path, message, out);
         // Who sends what is authentic has our answer, and is where it comes from.
