@@ -209,7 +209,8 @@ def test_ike_has_the_bytes_of_the_real_machine(name: str) -> None:
 
 def test_the_first_message_of_ikev2_follows_from_its_formats() -> None:
     header, sa, ke, nonce, detection = 28, 40, 40, 36, 2 * 28
-    announced = 8  # N(IKEV2_FRAGMENTATION_SUPPORTED)
+    # N(IKEV2_FRAGMENTATION_SUPPORTED), N(IKE_SA_INIT_FULL_TRANSCRIPT_AUTH)
+    announced = 2 * 8
     least = 28 + header + sa + ke + nonce + detection + announced
     (first, *_) = messages("ikev2-psk")
     # And the hashes of signatures, which a pre-shared key does not need (RFC 7427 §4).

@@ -43,6 +43,9 @@ SIGNATURES = {
     "rsa2048": "rsa2048",
     "ecdsa-p256": "ecdsa-p256",
     "ed25519": "ed25519",
+    "ml-dsa-44": "ml-dsa-44",
+    "ml-dsa-65": "ml-dsa-65",
+    "ml-dsa-87": "ml-dsa-87",
     "eap-mschapv2": "rsa2048",
     "eap-tls": "rsa2048",
 }
