@@ -149,7 +149,7 @@ pub struct IssueArgs {
         long,
         value_name = "DEVICE",
         requires = "gateway",
-        conflicts_with_all = ["key", "csr", "bundle", "transport", "aggressive"]
+        conflicts_with_all = ["key", "csr", "bundle", "transport", "aggressive", "ml_dsa"]
     )]
     profile: Option<profile::Device>,
     /// In a profile: log in with this user's name and password (EAP-MSCHAPv2), without a
@@ -165,7 +165,7 @@ pub struct IssueArgs {
 struct KeyKind {
     /// A new key of ML-DSA (FIPS 204) instead of RSA, against quantum computers: 44, 65 or 87.
     /// IKEv1 and most other devices do not have it
-    #[arg(long, value_name = "SET", conflicts_with_all = ["bits", "profile"])]
+    #[arg(long, value_name = "SET", conflicts_with = "bits")]
     ml_dsa: Option<Set>,
 }
 
