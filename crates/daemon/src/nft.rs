@@ -70,6 +70,8 @@ pub struct Forwarding {
     /// A full tunnel blocks the local network: nothing is sent to its groups. The value is the mark
     /// of our own datagrams.
     pub shuns_local: Option<u32>,
+    /// What else may come unencrypted: messages and tunnel of a mobile node's home agent outside.
+    pub in_clear: Vec<String>,
     /// Whether there is a policy to enforce.
     pub guards: bool,
     /// Peers use addresses of their own, and traffic without a tunnel is blocked.
@@ -120,6 +122,7 @@ impl Forwarding {
             pools: pools.map(|pool| (pool.first, pool.last)).collect(),
             blocked: blocked(loaded),
             shuns_local: shuns_local(loaded),
+            in_clear: node::from_agent_outside(loaded),
             guards: !loaded.engine.connections.is_empty(),
             blocks_peers: blocking(loaded).any(|connection| connection.has_bare_peers()),
             from_outside: !loaded.clear.is_empty(),
@@ -248,7 +251,8 @@ impl Forwarding {
         }
         if self.guards {
             let _ = writeln!(text, "    iifname \"{tun}\" accept");
-            for clear in IN_CLEAR {
+            let more = self.in_clear.iter().map(String::as_str);
+            for clear in IN_CLEAR.into_iter().chain(more) {
                 let _ = writeln!(text, "    {clear} accept");
             }
             let _ = writeln!(text, "    fib saddr oifname \"{tun}\" counter drop");
@@ -475,6 +479,7 @@ mod tests {
             pools: vec![("10.99.0.1".parse().unwrap(), "10.99.0.9".parse().unwrap())],
             blocked: vec![("fd00::".parse().unwrap(), "fd00::ffff".parse().unwrap())],
             shuns_local: None,
+            in_clear: Vec::new(),
             guards: true,
             blocks_peers: false,
             from_outside: false,

@@ -412,7 +412,8 @@ impl Process {
             KeeperEvent::Refused(number, error) => self.on_host_refused(number, error).await,
             KeeperEvent::NotFound(error) => Err(error.context("cannot find our addresses")),
             KeeperEvent::StewardGone => anyhow::bail!("{UNATTENDED}"),
-            KeeperEvent::Ways(ways, own) => {
+            KeeperEvent::Ways(mut ways, own) => {
+                self.lead_outside(&mut ways);
                 self.host.take_ways(ways.clone(), own.clone());
                 self.update_host();
                 let own = own.into_iter().collect();

@@ -13,7 +13,9 @@ use std::net::{IpAddr, SocketAddr};
 use engine::ikev2::ppk::PpkExchange;
 use serde::{Deserialize, Serialize};
 
-pub use mobility::{BindingStatus, EntryStatus, MobilityStatus, RefusalStatus, VisitorStatus};
+pub use mobility::{
+    BindingStatus, EntryStatus, MobilityStatus, OutsideStatus, RefusalStatus, VisitorStatus,
+};
 
 /// The state of a process at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -26,6 +26,8 @@
 //! [data]                         # what the protocol does to an IP packet of data; absent: nothing
 //! added = 60
 //! block = 16                     # the packet is filled up to whole blocks; absent: 1
+//! trailer = 2                    # octets behind the packet that are in these blocks too, or
+//!                                # headers before it; absent: 0
 //! source = "document and section"
 //! ```
 //! If the first message is of the peer, the peer sends it when the node has come, as an access
@@ -61,6 +63,9 @@ pub struct Data {
     pub added: u32,
     /// The packet is filled up to whole blocks of as many octets.
     pub block: u32,
+    /// Octets that are in these blocks with it.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub trailer: u32,
     /// Where the protocol says so.
     pub source: String,
 }
@@ -321,6 +326,7 @@ impl Data {
         let data = Self {
             added: octets(0, ADDED_MAX)(table.need("added")?)?,
             block: table.or("block", 1, octets(1, ADDED_MAX))?,
+            trailer: table.or("trailer", 0, octets(0, ADDED_MAX))?,
             source: table.need("source")?.text()?.to_owned(),
         };
         table.finish()?;
@@ -335,7 +341,7 @@ impl Data {
             per_byte: 0.0,
             steps: vec![Step {
                 height: block,
-                offset: 0.0,
+                offset: f64::from(self.trailer),
                 width: block,
             }],
         }

@@ -101,6 +101,8 @@ pub struct Scenario {
     pub others: Option<String>,
     /// The stations that keep their address, with their home agents.
     pub mobile: Vec<MobileIp>,
+    /// Those of them whose tunnel to a gateway begins at an address that another home agent keeps.
+    pub outside: Vec<MobileIp>,
     /// The stations with keys in their packets, with their firewalls.
     pub skip: Vec<Skip>,
     /// How stations get access to radio links, and the ciphers of these.
@@ -171,6 +173,7 @@ impl Scenario {
             layers: None,
             others: None,
             mobile: Vec::new(),
+            outside: Vec::new(),
             skip: Vec::new(),
             wireless: Wireless::default(),
             transport: Vec::new(),
@@ -305,6 +308,7 @@ impl Scenario {
             own,
             tunnels,
             mobile,
+            outside,
             skip,
             wireless,
             transport,
@@ -319,6 +323,7 @@ impl Scenario {
             layers: tunnels,
             others: own,
             mobile,
+            outside,
             skip,
             wireless,
             transport,

@@ -1,13 +1,14 @@
 """What a move costs in the successors of the mobile private network: rounds, bytes and the gap.
 
 `python -m caravan.threeways.successors [--delay MS]` takes a node with a VPN gateway in SKIP's
-place (RFC 5266) from home to networks outside and back. Each move is computed from the messages of
-its exchanges and run in namespaces with the real program. With a home agent outside (RFC 5265) a
-move there is a registration with that one, below IPsec: it is computed alone.
+place (RFC 5266) from home to networks outside and back, and then one with a home agent outside
+besides (RFC 5265), where a move is a registration with that one. Each move is computed from the
+messages of its exchanges and run in namespaces with the real program; moves from one network
+outside to another are simulated too, with the real machines.
 
-A gap begins when the node has its new address, as its log says, and ends with the first answer to
-an echo request, of which one is sent every 10 ms. Left out: a simulation with the real machines. No
-simulated host runs a node of IKEv2 below Mobile IP.
+A gap in namespaces begins when the node has its new address, as its log says, and ends with the
+first answer to an echo request, of which one is sent every 10 ms. Left out: a simulation of moves
+that go in or out. A simulated node is outside.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -27,7 +28,8 @@ from rich.table import Table
 
 from caravan import _lab
 from caravan.lab import core
-from caravan.testbed import NamespaceError, enter
+from caravan.lab.core import Question
+from caravan.testbed import NamespaceError, enter, mvpn_gateway, mvpn_outside
 from caravan.testbed.host import Host
 from caravan.testbed.mobile_ip import Place, Role
 from caravan.testbed.mvpn import (
@@ -40,7 +42,7 @@ from caravan.testbed.mvpn import (
     Move,
     Mvpn,
 )
-from caravan.testbed.mvpn_gateway import all_roles, is_inside, walk
+from caravan.testbed.mvpn_gateway import is_inside
 from caravan.testbed.process import Process
 from caravan.testbed.relay import LinkConfig
 
@@ -49,13 +51,27 @@ RATE = "10 Mbit/s"
 STAY_S = 1.0
 """Between two moves in the testbed."""
 ECHO_INTERVAL_S = 0.01
-REGISTERED, MOVED, OUT = ("mobile-ip",), ("ikev2-mobike",), ("ikev2-psk", "mobile-ip")
-"""The exchanges of a move: home, from one network outside to another, and from inside to one."""
+REGISTERED, OUT = ("mobile-ip",), ("ikev2-psk", "mobile-ip")
+"""The exchanges of a move: home, and from inside to a network outside."""
 ASKED = (*REGISTERED, *REGISTERED)
 """To another network inside: the node asks whether it is inside, then registers."""
 DATA_BYTES = 84
-TUNNELLED_BYTES = 20
-"""Of IP in IP (RFC 2003 §3), inside ESP."""
+
+
+@dataclass(frozen=True)
+class System:
+    """A successor: its document, the exchanges of a move from one network outside to another, what
+    comes before a tunnel, and the scenario that simulates such a move."""
+
+    document: str
+    moved: tuple[str, ...]
+    before: tuple[str, ...]
+    scenario: str
+
+
+BY_MOBIKE = System("RFC 5266", ("mvpn-mobike",), (), "visit-gateway")
+BY_AGENT = System("RFC 5265", ("mvpn-agent",), REGISTERED, "visit-agent")
+SYSTEMS = (BY_MOBIKE, BY_AGENT)
 
 
 @dataclass(frozen=True)
@@ -69,20 +85,27 @@ class Cost:
 
 @dataclass(frozen=True)
 class Row:
-    """A move: its cost, and its gap in namespaces; None: it was not run."""
+    """A move: its cost, and its gap simulated and in namespaces; None: it was not simulated."""
 
+    system: System
     kind: str
     cost: Cost
-    testbed_s: float | None
+    simulated_s: float | None
+    testbed_s: float
 
 
-def exchanges_of(former: Place, to: Place) -> tuple[str, ...]:
-    """The exchanges that a move with a VPN gateway needs, by name (RFC 5266 §3)."""
+def is_outside(former: Place, to: Place) -> bool:
+    """Whether a move is one from a network outside to another."""
+    return not is_inside(former) and not is_inside(to)
+
+
+def exchanges_of(system: System, former: Place, to: Place) -> tuple[str, ...]:
+    """The exchanges that a move needs, by name (RFC 5266 §3, RFC 5265 §3)."""
     if to == HOME:
         return REGISTERED
     if is_inside(to):
         return ASKED
-    return OUT if is_inside(former) else MOVED
+    return system.moved if is_outside(former, to) else (*system.before, *OUT)
 
 
 def computed(names: Sequence[str], delay_ms: float) -> Cost:
@@ -93,7 +116,7 @@ def computed(names: Sequence[str], delay_ms: float) -> Cost:
     text += "".join(f'sources.{key} = "this run"\n' for key in keys if key != "title")
     request = {
         "detection_s": 0,
-        "data_bytes": DATA_BYTES + TUNNELLED_BYTES,
+        "data_bytes": DATA_BYTES,
         "file": first.file,
         "text": first.text,
         "more": [{"name": one.name, "file": one.file, "text": one.text} for one in more],
@@ -105,32 +128,54 @@ def computed(names: Sequence[str], delay_ms: float) -> Cost:
     return Cost(int(answer["rounds"]), float(answer["bytes"]), float(answer["gap_s"]))
 
 
+def simulated(system: System, delay_ms: float) -> float:
+    """The gap of a move from one network outside to another, with the real machines."""
+    links = ["access"] if system == BY_MOBIKE else ["access", "outside"]
+    edits = [f"link.{link}.delay={delay_ms} ms" for link in links]
+    edits += ["link.visited.link=", "link.visited.rate=10 Gbit/s"]
+    answer = core.kernel(Question(system.scenario, tuple(edits)))
+    (node,) = answer["simulate"]["mobile"]
+    return float(node["moves"][-1]["data_gap_s"])
+
+
 def rows(delay_ms: float, output: Path) -> list[Row]:
-    """Each move of `WALK`, and the one move that RFC 5265 does otherwise."""
+    """Each move of `WALK` in each system."""
     found = []
-    former = HOME
-    for place, testbed in zip(WALK, run(delay_ms, output), strict=True):
-        path_ms = 0 if is_inside(place) else delay_ms
-        cost = computed(exchanges_of(former, place), path_ms)
-        found.append(Row(f"{former.bridge} to {place.bridge}", cost, testbed))
-        former = place
-    by_agent = computed(REGISTERED, delay_ms)
-    found.append(Row("outside to outside, RFC 5265", by_agent, None))
+    for system in SYSTEMS:
+        simulated_s = simulated(system, delay_ms)
+        former = HOME
+        folder = output / system.document.replace(" ", "-").lower()
+        for place, testbed in zip(WALK, run(system, delay_ms, folder), strict=True):
+            path_ms = 0 if is_inside(place) else delay_ms
+            cost = computed(exchanges_of(system, former, place), path_ms)
+            own_s = simulated_s if is_outside(former, place) else None
+            kind = f"{former.bridge} to {place.bridge}"
+            found.append(Row(system, kind, cost, own_s, testbed))
+            former = place
     return found
 
 
-def run(delay_ms: float, output: Path) -> list[float]:
+def run(system: System, delay_ms: float, output: Path) -> list[float]:
     """The gap of each move of `WALK` in namespaces."""
     link = LinkConfig(rate="10mbit", delay=f"{delay_ms * 1000:.0f}us") if delay_ms else None
-    with Mvpn(output, outside=link) as network, all_roles(network) as roles:
-        echoes = echo(network.ms)
-        found = []
-        for place in WALK:
-            time.sleep(STAY_S)
-            moved = walk(network, roles.ms, place)
-            found.append(gap_of(roles.ms, moved, echoes))
-        echoes.stop()
-        return found
+    if system == BY_AGENT:
+        with (
+            mvpn_outside.WithAgentOutside(output, outside=link) as outside,
+            mvpn_outside.all_roles(outside) as roles,
+        ):
+            return _walked(outside, roles.ms, lambda to: mvpn_outside.walk(outside, roles.ms, to))
+    with Mvpn(output, outside=link) as network, mvpn_gateway.all_roles(network) as plain:
+        return _walked(network, plain.ms, lambda to: mvpn_gateway.walk(network, plain.ms, to))
+
+
+def _walked(network: Mvpn, node: Role, walk: Callable[[Place], Move]) -> list[float]:
+    echoes = echo(network.ms)
+    found = []
+    for place in WALK:
+        time.sleep(STAY_S)
+        found.append(gap_of(node, walk(place), echoes))
+    echoes.stop()
+    return found
 
 
 def echo(host: Host) -> Process:
@@ -177,13 +222,15 @@ def attached_at(node: Role, move: Move) -> float | None:
 def shown(found: Sequence[Row]) -> Table:
     """The table, one line a move."""
     table = Table(title="A move: messages, and the gap in ms", box=box.SIMPLE_HEAD)
-    for heading in ("move", "rounds", "bytes", "model", "testbed"):
-        table.add_column(heading, justify="left" if heading == "move" else "right")
+    for heading in ("system", "move", "rounds", "bytes", "model", "simulated", "testbed"):
+        table.add_column(heading, justify="left" if heading in ("system", "move") else "right")
     for row in found:
         cost = row.cost
-        testbed = "-" if row.testbed_s is None else f"{row.testbed_s * 1000:.1f}"
+        simulated_ms = "-" if row.simulated_s is None else f"{row.simulated_s * 1000:.1f}"
         numbers = (str(cost.rounds), f"{cost.message_bytes:.0f}", f"{cost.gap_s * 1000:.1f}")
-        table.add_row(row.kind, *numbers, testbed)
+        table.add_row(
+            row.system.document, row.kind, *numbers, simulated_ms, f"{row.testbed_s * 1000:.1f}"
+        )
     return table
 
 

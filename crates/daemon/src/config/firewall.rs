@@ -7,7 +7,10 @@ use document::{Fault, Item};
 use engine::firewall;
 use engine::firewall::access::Origin;
 use engine::mip4::firewall::Side;
+use engine::mip4::tunnel::UdpWish;
+use engine::sa::Encapsulation;
 
+use super::mobility::{ASSOCIATION, AssociationTable};
 use super::read::{Keys, Read, ReadTable};
 use super::skip::SkipPeerTable;
 use super::values::{Span, Transport};
@@ -145,9 +148,9 @@ impl ReadTable for NodeFirewallTable {
 #[derive(Debug)]
 pub struct NodeGatewayTable {
     /// The connection of this file whose tunnel carries everything between us and the home agent
-    /// outside. It has MOBIKE and an inner address, the care-of address. It is up outside alone,
-    /// whatever its `start` says, and takes nothing else: its `on_failure`, `lan` and
-    /// `other_family` do not count.
+    /// outside. It has MOBIKE, if there is no `outside`, and an inner address, the care-of address.
+    /// It is up outside alone, whatever its `start` says, and takes nothing else: its `on_failure`,
+    /// `lan` and `other_family` do not count.
     pub connection: String,
     /// How long a proof that we are inside holds; it is renewed after three quarters of that:
     /// T_MONITOR of RFC 5265.
@@ -158,6 +161,9 @@ pub struct NodeGatewayTable {
     pub filter: bool,
     /// Connections that we may open in clear outside, by protocol and port: "tcp/80".
     pub clear: Vec<Service>,
+    /// A home agent outside, which gives the tunnel an outer address that never moves (RFC 5265).
+    /// Without it MOBIKE moves the tunnel.
+    pub outside: Option<NodeOutsideTable>,
 }
 
 impl ReadTable for NodeGatewayTable {
@@ -167,6 +173,37 @@ impl ReadTable for NodeGatewayTable {
             monitor: keys.or("monitor", Span::seconds(60))?,
             filter: keys.or("filter", true)?,
             clear: keys.given("clear")?,
+            outside: keys.given("outside")?,
+        })
+    }
+}
+
+/// `[mobile.gateway.outside]`: the home agent outside (x-HA of RFC 5265).
+#[derive(Debug)]
+pub struct NodeOutsideTable {
+    /// Its address. We register there outside, from where we are.
+    pub home_agent: Ipv4Addr,
+    /// The address that it keeps for us: the tunnel to the gateway begins there.
+    pub home_address: Ipv4Addr,
+    /// The lifetime of a registration. It is renewed after three quarters of it.
+    pub lifetime: Span,
+    /// How packets travel between it and us.
+    pub encapsulation: Encapsulation,
+    /// Tunnels in UDP (RFC 3519).
+    pub udp: UdpWish,
+    /// The keys shared with it.
+    pub association: AssociationTable,
+}
+
+impl ReadTable for NodeOutsideTable {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            home_agent: keys.needed("home_agent", "home_agent = \"198.51.100.1\"")?,
+            home_address: keys.needed("home_address", "home_address = \"198.51.100.17\"")?,
+            lifetime: keys.or("lifetime", Span::seconds(300))?,
+            encapsulation: keys.or("encapsulation", Encapsulation::IpInIp)?,
+            udp: keys.or("udp", UdpWish::BehindNat)?,
+            association: keys.needed("association", ASSOCIATION)?,
         })
     }
 }

@@ -259,7 +259,8 @@ impl ReadTable for AgentTable {
     }
 }
 
-const ASSOCIATION: &str = "what both sides know, such as association = { spi = 1000, key_file = \
+/// What an example of `association` looks like.
+pub(super) const ASSOCIATION: &str = "what both sides know, such as association = { spi = 1000, key_file = \
                            \"node.key\" }";
 
 /// `association`. Its key has no `Debug`.

@@ -78,9 +78,16 @@ pub struct NodeGateway {
     pub is_filtered: bool,
     /// Connections that the node may open in clear outside.
     pub clear: Vec<(Transport, u16)>,
+    /// What the node is to a home agent outside, whose home address is the tunnel's outer one.
+    pub outside: Option<mobile_node::Config>,
 }
 
 impl MobileSetup {
+    /// What the node is to a home agent outside.
+    pub fn outside(&self) -> Option<&mobile_node::Config> {
+        self.gateway.as_ref()?.outside.as_ref()
+    }
+
     /// Whether there are networks from which nothing may leave in clear.
     pub fn has_outside(&self) -> bool {
         self.firewall.is_some() || self.gateway.is_some()

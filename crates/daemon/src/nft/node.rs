@@ -14,6 +14,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
+use engine::mip4::mobile_node;
+use engine::sa::Encapsulation;
 use engine::skip::udp::PORT;
 use wire::ip::protocol::{ESP, SKIP};
 use wire::mip4::PORT as REGISTRATION;
@@ -95,6 +97,22 @@ fn keep(
     Ok(())
 }
 
+/// What a home agent outside sends to a mobile node, in nft's words. It comes by the link although
+/// programs reach that host through the tunnel.
+pub(super) fn from_agent_outside(loaded: &Loaded) -> Vec<String> {
+    let Some(Mobility::MobileNode(node)) = &loaded.mobility else {
+        return Vec::new();
+    };
+    let gateway = node.gateway.as_deref();
+    let Some((gateway, outside)) = gateway.zip(node.outside()) else {
+        return Vec::new();
+    };
+    let secured = Secured::by_agent(gateway, outside);
+    let from = set(&secured.heard);
+    let packets = secured.packets.iter();
+    packets.map(|it| format!("ip saddr {from} {it}")).collect()
+}
+
 /// Refuses a file that loads no filter while that of an earlier run stands: the node may still be
 /// outside.
 pub fn check_left(loaded: &Loaded, left: &FootprintFile) -> Result<(), NftError> {
@@ -168,12 +186,35 @@ impl<'a> Secured<'a> {
     }
 
     fn by_ipsec(gateway: &'a NodeGateway) -> Self {
+        if let Some(outside) = &gateway.outside {
+            return Self::by_agent(gateway, outside);
+        }
         let addresses: Vec<_> = gateway.addresses.iter().map(ToString::to_string).collect();
         Self {
             heard: addresses.clone(),
             spoken: addresses,
             packets: vec![IKE.to_owned(), format!("ip protocol {ESP}")],
             protocols: vec!["udp".to_owned(), ESP.to_string()],
+            clear: &gateway.clear,
+        }
+    }
+
+    /// IPsec is in the tunnel of a home agent outside, which proves nothing.
+    fn by_agent(gateway: &'a NodeGateway, outside: &mobile_node::Config) -> Self {
+        let address = outside.home_agent.to_string();
+        let messages = format!("udp sport {REGISTRATION} udp dport {REGISTRATION}");
+        let mut forms = vec![outside.encapsulation.protocol()];
+        // Whoever tunnels minimally may tunnel a fragment as it is (RFC 2004 §1).
+        if outside.encapsulation == Encapsulation::Minimal {
+            forms.push(Encapsulation::IpInIp.protocol());
+        }
+        let packets = forms.iter().map(|form| format!("ip protocol {form}"));
+        let protocols = forms.iter().map(ToString::to_string);
+        Self {
+            heard: vec![address.clone()],
+            spoken: vec![address],
+            packets: packets.chain([messages]).collect(),
+            protocols: protocols.chain(["udp".to_owned()]).collect(),
             clear: &gateway.clear,
         }
     }

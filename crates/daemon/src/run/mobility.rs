@@ -72,8 +72,8 @@ pub(super) enum Input<'a> {
     Configured,
     /// The host is as it was wanted last.
     Applied,
-    /// A datagram could not be sent.
-    Unsent,
+    /// A datagram to this host could not be sent.
+    Unsent(Ipv4Addr),
     /// The process ends: registrations are taken back.
     Leave,
     /// A plane says something about an SA of ours.
@@ -219,7 +219,7 @@ impl MobilePart {
                 (setup, mark),
                 clock,
                 (opened.echoes, counts),
-                random,
+                (random, seed.stream("mobile ip", 2)),
             ))),
             Mobility::Firewall(setup) => {
                 Machine::Firewall(Box::new(FirewallPart::new(setup, counts)?))
@@ -291,7 +291,7 @@ impl MobilePart {
         match &mut self.machine {
             Machine::HomeAgent(it) => it.agent.set_clock(clock(now)),
             Machine::ForeignAgent(it) => it.agent.set_clock(clock(now)),
-            Machine::MobileNode(it) => it.node.set_clock(clock(now)),
+            Machine::MobileNode(it) => it.set_clock(clock(now)),
             Machine::Firewall(_) => {}
         }
     }
@@ -340,8 +340,8 @@ impl MobilePart {
         let last = self
             .last
             .take_if(|(to, last)| *last != next_hop((*to).into(), Some(mark)));
-        if last.is_some() {
-            self.handle(&Input::Unsent, now);
+        if let Some((to, _)) = last {
+            self.handle(&Input::Unsent(to), now);
         }
     }
 
@@ -423,7 +423,7 @@ impl Process {
                     self.note_next_hop(*to.ip());
                     let is_sent = self.send(&Path::udp_with_type(from, to), &payload);
                     if let Some(part) = self.mobility.as_mut().filter(|_| !is_sent) {
-                        part.handle(&Input::Unsent, now);
+                        part.handle(&Input::Unsent(*to.ip()), now);
                     }
                 }
                 Effect::Keepalive(path) => {

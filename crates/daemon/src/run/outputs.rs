@@ -161,6 +161,10 @@ impl Process {
         if let Some((_, tap, _)) = &self.capture {
             tap.udp(path.local, path.remote, 0, bytes);
         }
+        if self.send_outside(path, bytes) {
+            self.progress.sent(path.remote);
+            return true;
+        }
         let Err(error) = self.udp.send(path, bytes) else {
             self.progress.sent(path.remote);
             return true;

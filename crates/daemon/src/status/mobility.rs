@@ -41,6 +41,9 @@ pub struct MobilityStatus {
     /// The same, in the tunnel of this connection.
     #[serde(default)]
     pub tunnel: Option<String>,
+    /// What a mobile node is to a home agent outside, where that tunnel begins.
+    #[serde(default)]
+    pub outside: Option<OutsideStatus>,
     /// Whether a packet filter is on the links of a mobile node.
     #[serde(default)]
     pub filtered: bool,
@@ -69,6 +72,17 @@ pub struct MobilityStatus {
     pub refused: BTreeMap<String, u64>,
     /// Frames that a link did not take.
     pub unsent: u64,
+}
+
+/// A mobile node and its home agent outside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OutsideStatus {
+    /// The address that the home agent keeps for the node.
+    pub home_address: Ipv4Addr,
+    /// Its own.
+    pub home_agent: Ipv4Addr,
+    /// Where the node is registered there.
+    pub care_of: Option<Ipv4Addr>,
 }
 
 /// An entry of a firewall's access list.
@@ -275,6 +289,14 @@ impl MobilityStatus {
             match self.filtered {
                 true => writeln!(f, ", packet filter in force")?,
                 false => writeln!(f, ", no packet filter")?,
+            }
+        }
+        if let Some(it) = &self.outside {
+            let (home, agent) = (it.home_address, it.home_agent);
+            write!(f, "  outside address {home}, home agent {agent}")?;
+            match it.care_of {
+                Some(care_of) => writeln!(f, ", at {care_of}")?,
+                None => writeln!(f, ", not registered there")?,
             }
         }
         let Some(care_of) = self.care_of else {

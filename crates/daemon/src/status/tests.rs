@@ -284,6 +284,23 @@ fn a_node_that_is_not_registered_says_why_and_its_home_agent_whom_it_refused() {
         node.to_string(),
         "mobile: mobile node, registering on wlan0\n  this host has no route to 10.18.3.1\n"
     );
+    let mut outside = OutsideStatus {
+        home_address: [198, 51, 100, 66].into(),
+        home_agent: [198, 51, 100, 30].into(),
+        care_of: None,
+    };
+    let told = |outside: &OutsideStatus| {
+        let outside = Some(outside.clone());
+        MobilityStatus {
+            outside,
+            ..node.clone()
+        }
+        .to_string()
+    };
+    let whole = "  outside address 198.51.100.66, home agent 198.51.100.30, ";
+    assert!(told(&outside).ends_with(&format!("{whole}not registered there\n")));
+    outside.care_of = Some([203, 0, 113, 7].into());
+    assert!(told(&outside).ends_with(&format!("{whole}at 203.0.113.7\n")));
     let agent = MobilityStatus {
         name: "home-agent".to_owned(),
         role: "home agent".to_owned(),

@@ -167,6 +167,14 @@ impl Allowed {
         }
     }
 
+    /// The address of a mobile node that a home agent outside keeps.
+    fn outside(&self) -> Option<Ipv4Addr> {
+        match &self.mobility {
+            Some(Mobility::MobileNode(node)) => node.outside().map(|it| it.home_address),
+            _ => None,
+        }
+    }
+
     /// Whether Mobile IPv4 may lead this into the tunnel: a home agent the home addresses of its
     /// nodes, a mobile node everything from its own.
     fn is_mobile(&self, prefix: &Prefix, source: Option<IpAddr>) -> bool {
@@ -177,7 +185,12 @@ impl Allowed {
             }
             Some(Mobility::MobileNode(node)) => {
                 let home = node.config.home_address;
+                let outside = node.outside().map(|it| it.home_address.into());
+                let gateways = node.gateway.iter().flat_map(|it| &it.addresses);
+                let mut gateways = gateways.map(|it| Prefix::host((*it).into()));
+                let is_outside = outside.is_some() && source == outside;
                 *prefix == Prefix::everything(false) && source == Some(home.into())
+                    || is_outside && gateways.any(|it| it == *prefix)
             }
             Some(Mobility::Firewall(firewall)) => {
                 source.is_none() && leads_through(&firewall.config, prefix)
@@ -281,15 +294,15 @@ impl Allowed {
                 IpAddr::V4(_) => reach.wants_v4,
                 IpAddr::V6(_) => reach.wants_v6,
             };
-            let is_own = self.own().is_some_and(|own| IpAddr::V4(own) == *address);
-            if is_own {
+            let mut own = self.own().into_iter().chain(self.outside());
+            if own.any(|own| IpAddr::V4(own) == *address) {
                 continue;
             }
             if !is_unicast(address) || !self.connections.values().any(is_wanted) {
                 return Err(Refusal::Address(*address));
             }
         }
-        let own = usize::from(self.own().is_some());
+        let own = usize::from(self.own().is_some()) + usize::from(self.outside().is_some());
         let others = addresses.len().saturating_sub(own);
         self.bounded("inner addresses", others, ADDRESSES_A_CONNECTION)
     }

@@ -410,6 +410,37 @@ fn a_mobile_node_gets_no_other_address_or_route() {
     assert_eq!(visitor, Err(Refusal::Roaming("visitors")));
 }
 
+const OUTSIDE: &str = "[connections.work]\nremote_addrs = [\"203.0.113.1\"]\n\
+    vips = [\"0.0.0.0\"]\nlocal = { auth = \"psk\", secret = \"a long secret of both ends\", \
+    id = \"ms.example\" }\nremote = { auth = \"psk\", id = \"gw.example\" }\n\
+    [connections.work.children.net]\nremote_ts = [\"10.18.3.1/32\"]\n\
+    [mobile.gateway]\nconnection = \"work\"\n[mobile.gateway.outside]\n\
+    home_agent = \"198.51.100.30\"\nhome_address = \"198.51.100.66\"\n";
+
+/// Only the gateway's messages come to the address that a home agent outside keeps.
+#[test]
+fn a_node_with_a_home_agent_outside_has_its_address_and_a_route_to_the_gateway() {
+    let text = format!("{NODE}{KEY}{OUTSIDE}");
+    let own = address("198.51.100.66");
+    let judged = |to: IpAddr, source: IpAddr| {
+        judged_part(&text, |desired| {
+            desired.addresses.insert(address("10.18.3.17"));
+            desired.addresses.insert(own);
+            desired.routes.insert(Prefix::host(to), Some(source));
+        })
+    };
+    let gateway = address("203.0.113.1");
+    assert_eq!(judged(gateway, own), Ok(()));
+    for (to, source) in [
+        (gateway, address("10.18.3.17")),
+        (address("203.0.113.2"), own),
+        (address("198.51.100.30"), own),
+    ] {
+        let strange = Err(Refusal::Route(Prefix::host(to)));
+        assert_eq!(judged(to, source), strange, "{to} from {source}");
+    }
+}
+
 #[test]
 fn a_home_agent_leads_the_addresses_of_its_nodes_alone() {
     let route = |to: &str, source: Option<IpAddr>| {

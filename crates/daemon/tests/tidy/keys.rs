@@ -46,7 +46,7 @@ and tested against them.
 ";
 
 /// A table of the file, and the struct that reads it.
-const TABLES: [(&str, &str); 22] = [
+const TABLES: [(&str, &str); 23] = [
     ("`[daemon]`: the process", "DaemonTable"),
     (
         "`[connections.NAME]`: a peer, or a group of peers",
@@ -102,6 +102,10 @@ const TABLES: [(&str, &str); 22] = [
     (
         "`[mobile.gateway]`: what a mobile node knows of its VPN gateway",
         "NodeGatewayTable",
+    ),
+    (
+        "`[mobile.gateway.outside]`: a home agent outside",
+        "NodeOutsideTable",
     ),
     (
         "`[[mobile.firewall.behind]]` and `[[mobile.firewall.others]]`: further firewalls",

@@ -20,4 +20,5 @@ mod radius;
 mod redirect;
 mod resumption;
 mod storm;
+mod tickets;
 mod world;

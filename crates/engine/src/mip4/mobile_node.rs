@@ -263,6 +263,22 @@ impl MobileNode {
         }
     }
 
+    /// As [`Self::leave`], from this address of a link to which the node has moved since.
+    pub fn leave_from(&mut self, own: Ipv4Addr, now: Instant) {
+        if matches!(self.state, State::Registered { .. }) {
+            self.attachment = Attachment::Colocated(own);
+            self.through = None;
+        }
+        self.leave(now);
+    }
+
+    /// The node goes on after [`Self::leave`], or has lost its link: it is attached to nothing, and
+    /// what held holds no more.
+    pub fn rejoin(&mut self, now: Instant) {
+        self.is_leaving = false;
+        self.attach(Attachment::Detached, now);
+    }
+
     /// Whether the answer to [`Self::leave`] is still awaited.
     pub fn is_leaving(&self) -> bool {
         self.is_leaving && matches!(self.state, State::Registered { .. })

@@ -162,6 +162,23 @@ fn data_has_its_own_size() {
     assert_eq!(taken("", "").data_bytes, 98.0);
 }
 
+/// A tunnel's header before the packet and a trailer behind it are filled up with it.
+#[test]
+fn what_is_around_data_may_be_filled_up_too() {
+    let data = "[data]\nadded = 60\nblock = 4\ntrailer = 22\nsource = \"a page\"\n";
+    let text = format!("name = \"x\"\ntitle = \"x\"\n{data}");
+    let exchange = Exchange::parse("x", &text).expect("an exchange");
+    let link = link();
+    for (data_bytes, expected) in [(84, 168.0), (86, 168.0), (87, 172.0), (1400, 1484.0)] {
+        let way = Way {
+            data_bytes,
+            ..way(&link)
+        };
+        let taken = exchange.over(&way).expect("no device");
+        assert_eq!(taken.data_bytes, expected, "{data_bytes}");
+    }
+}
+
 /// A frame of authentication has neither an LLC nor, with these 4 bytes, the header that the link
 /// counts: over the link it has what the file says and what the link adds beyond the framing.
 #[test]

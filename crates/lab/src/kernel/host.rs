@@ -12,6 +12,7 @@ mod carried;
 pub mod control;
 pub mod entrance;
 pub mod mobile;
+mod nested;
 mod part;
 mod passing;
 mod programs;
@@ -195,7 +196,7 @@ impl Host {
         }
         let mobile = match &part {
             Part::Mobile(mobile) => Some(mobile),
-            _ => entrance.roaming.as_ref(),
+            _ => entrance.within.as_ref().or(entrance.roaming.as_ref()),
         };
         if let Some(mobile) = mobile {
             if let (Some(stack), Some(home)) = (&mut stack, mobile.home_address()) {
@@ -343,7 +344,7 @@ impl Host {
             let Some(job) = self.jobs.pop_front() else {
                 return;
             };
-            let seconds = self.run(job, stage.now);
+            let seconds = self.run(job, stage.now) + self.nest(stage.now);
             let ns = nanoseconds(seconds + self.protect_s());
             self.claim(stage);
             if let Part::Control(control) = &mut self.part {
@@ -390,9 +391,7 @@ impl Host {
                 }
                 Send::Worked(transfer) => self.secured(transfer, stage.now),
                 Send::Own(octets) => {
-                    if let Part::Mobile(mobile) = &mut self.part {
-                        mobile.note_arrival(&octets, stage.now);
-                    }
+                    self.note_arrival(&octets, stage.now);
                     match &mut self.stack {
                         Some(stack) => stack.receive(octets, stage.now),
                         None => self.dropped.nobody += 1,
@@ -501,7 +500,10 @@ impl Host {
                     self.entrance.look(place);
                     mobile.attach(place, now, &mut self.sends);
                 }
-                Part::Control(control) => control.moved(now, &mut self.sends),
+                Part::Control(control) => {
+                    control.moved(now, &mut self.sends);
+                    self.note_place(now);
+                }
                 Part::Plain | Part::Wall(_) | Part::Agent(_) => {}
             },
             Job::Order(command) => {
@@ -511,33 +513,6 @@ impl Host {
             }
         }
         self.part_seconds()
-    }
-
-    /// Seconds of the last work of control, or of a machine of Mobile IPv4 or a firewall with its
-    /// planes. Work without a cost takes none, and is noted.
-    fn part_seconds(&mut self) -> f64 {
-        let Some(mut work) = self.part.take_work() else {
-            return 0.0;
-        };
-        if let Some(roaming) = &mut self.entrance.roaming {
-            work.merge(&roaming.take_work());
-        }
-        let time = (self.config.costs.control)(&work);
-        if let Some(missing) = time.missing {
-            self.unpriced.get_or_insert_with(|| missing.to_string());
-        }
-        time.seconds
-    }
-
-    fn wake_job(&mut self, now: Instant) {
-        if let Some(roaming) = &mut self.entrance.roaming
-            && roaming.due().is_some_and(|at| at <= now)
-        {
-            roaming.wake(now, &mut self.sends);
-        }
-        if self.part.due().is_some_and(|at| at <= now) {
-            self.part.wake(now, &mut self.sends);
-        }
     }
 
     fn link_job(
@@ -592,7 +567,7 @@ impl Host {
                 .of_peer(source)
                 .open
                 .at(packet.len() as f64);
-            self.inward(packet);
+            self.from_tunnel(packet, now);
         }
         seconds
     }

@@ -147,6 +147,16 @@ impl Graph {
         hops.find(|hop| hop.node == node && hop.to == to)
     }
 
+    /// Whether a node is in the networks behind a gateway.
+    pub fn is_behind(&self, node: usize, gateway: usize) -> bool {
+        let inward = self.ports_of(gateway).find(|port| port.is_near);
+        let Some((inward, own)) = inward.zip(self.ports_of(node).next()) else {
+            return false;
+        };
+        let hop = self.hop(gateway, own.segment);
+        hop.is_some_and(|hop| hop.link == inward.link)
+    }
+
     /// The segment behind a gateway.
     pub fn behind(&self, gateway: usize) -> Option<&Segment> {
         let mut segments = self.segments.iter();
@@ -199,7 +209,7 @@ impl Graph {
                 _ => None,
             });
             // A mobile node has its address at home, even if it is never there.
-            let mobile = scenario.mobile.iter();
+            let mobile = scenario.mobile.iter().chain(&scenario.outside);
             let at_home = mobile.filter(|it| joint.near.contains(&it.agent));
             let at_home = at_home.map(|it| it.station);
             // Behind an access point it is on the link of a radio.
@@ -378,7 +388,8 @@ impl Graph {
     /// Checks that mobile nodes have IPv4 at home.
     fn check_homes(&self, scenario: &Scenario) -> Result<(), Fault> {
         let is_v6 = |agent: usize| self.address(agent).is_some_and(|address| address.is_ipv6());
-        match scenario.mobile.iter().find(|it| is_v6(it.agent)) {
+        let mut mobile = scenario.mobile.iter().chain(&scenario.outside);
+        match mobile.find(|it| is_v6(it.agent)) {
             Some(layer) => {
                 let agent = &scenario.nodes[layer.agent].name;
                 let what = format!("the home of '{agent}' is IPv6, and mobile-ip is for IPv4");
@@ -478,16 +489,14 @@ impl Graph {
     /// that of its home.
     fn protect(&mut self, scenario: &Scenario) -> Result<(), Fault> {
         self.tunnels = scenario.layers.clone().unwrap_or_default();
-        let start = |station: usize| {
-            let mut mobile = scenario.mobile.iter();
-            let own = mobile.find(|it| it.station == station);
-            own.map_or(station, |it| it.agent)
-        };
         if let Some(policy) = scenario.others.as_ref().filter(|it| *it != "none") {
             for from in scenario.with_role(Role::Station) {
                 let gateways = 0..scenario.nodes.len();
                 let gateways = gateways.filter(|to| scenario.nodes[*to].is_gateway());
-                let near = gateways.map(|to| (self.distance(start(from), to, scenario), to));
+                let near = gateways.map(|to| {
+                    let start = self.start(from, to, scenario);
+                    (self.distance(start, to, scenario), to)
+                });
                 let near = near.filter(|(distance, _)| distance.is_some());
                 let is_named = self.tunnels.iter().any(|tunnel| tunnel.from == from);
                 if let Some((_, to)) = near.min().filter(|_| !is_named) {
@@ -497,7 +506,7 @@ impl Graph {
             }
         }
         for tunnel in &self.tunnels {
-            let start = start(tunnel.from);
+            let start = self.start(tunnel.from, tunnel.to, scenario);
             if self.distance(start, tunnel.to, scenario).is_none() {
                 let (from, to) = (&scenario.nodes[tunnel.from], &scenario.nodes[tunnel.to]);
                 let what = format!("no path leads from '{}' to '{}'", from.name, to.name);
@@ -505,6 +514,15 @@ impl Graph {
             }
         }
         Ok(())
+    }
+
+    /// Where the way of a station's tunnel to a gateway begins: at a mobile node's home, unless the
+    /// tunnel leads there.
+    fn start(&self, station: usize, gateway: usize, scenario: &Scenario) -> usize {
+        let mut mobile = scenario.mobile.iter();
+        let own = mobile.find(|it| it.station == station);
+        let own = own.filter(|it| !self.is_behind(it.agent, gateway));
+        own.map_or(station, |it| it.agent)
     }
 
     /// Where outer packets of a flow to or from this node end: at the gateway that it is behind, or
@@ -531,6 +549,13 @@ impl Graph {
                 Some(tunnel)
                     if scenario.nodes[tunnel.to].ends_tunnels
                         && self.distance(tunnel.to, end, scenario).is_some() =>
+                {
+                    continue;
+                }
+                // A mobile node whose home is behind its gateway reaches what its home does.
+                Some(tunnel)
+                    if agent.is_some_and(|it| self.is_behind(it.agent, tunnel.to))
+                        && self.distance(start, end, scenario).is_some() =>
                 {
                     continue;
                 }

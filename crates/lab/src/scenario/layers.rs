@@ -20,6 +20,7 @@ pub(super) struct Layers {
     /// Tunnels that layers name; none: no layer does.
     pub(super) tunnels: Option<Vec<Tunnel>>,
     pub(super) mobile: Vec<MobileIp>,
+    pub(super) outside: Vec<MobileIp>,
     pub(super) skip: Vec<Skip>,
     pub(super) wireless: Wireless,
     pub(super) transport: Vec<Transport>,
@@ -252,11 +253,14 @@ impl Layers {
     fn read_mobile(&mut self, item: &Item, table: &Table<'_>, ends: &Ends) -> Result<(), Fault> {
         let what = "mobile-ip goes from a station to its home agent";
         ends.must_lead_to(item, Role::HomeAgent, what)?;
-        if self.mobile.iter().any(|other| other.station == ends.from) {
+        let list = match table.or("outside", false, Item::boolean)? {
+            true => &mut self.outside,
+            false => &mut self.mobile,
+        };
+        if list.iter().any(|other| other.station == ends.from) {
             return Err(item.fault_of(&["from"], "this station already has a home agent"));
         }
-        let read = MobileIp::read(table, (ends.from, ends.to))?;
-        self.mobile.push(read);
+        list.push(MobileIp::read(table, (ends.from, ends.to))?);
         Ok(())
     }
 

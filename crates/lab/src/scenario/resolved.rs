@@ -26,6 +26,31 @@ pub struct Resolved {
 }
 
 impl Scenario {
+    /// A home agent outside keeps the outer address of a tunnel that leads a mobile node home.
+    fn check_outside(&self, setup: &Setup, graph: &Graph) -> Result<(), Fault> {
+        for layer in &self.outside {
+            let name = |node: usize| &self.nodes[node].name;
+            let mut tunnels = setup.tunnels.iter();
+            let own = tunnels.find(|set| set.from == layer.station && set.leads_home);
+            let what = match own {
+                None => format!(
+                    "'{}' has no tunnel to a gateway with its home agent behind it, whose outer \
+                     address '{}' could keep",
+                    name(layer.station),
+                    name(layer.agent)
+                ),
+                Some(set) if graph.is_behind(layer.agent, set.to) => format!(
+                    "'{}' is behind '{}': a home agent outside is before the gateway",
+                    name(layer.agent),
+                    name(set.to)
+                ),
+                Some(_) => continue,
+            };
+            return Err(self.fault(&["layer"], what));
+        }
+        Ok(())
+    }
+
     /// Computes the network of a scenario, and how its tunnels protect packets there.
     pub fn resolved(&self, catalogue: &Catalogue) -> Result<Resolved, Fault> {
         let mut graph = Graph::of(self)?;
@@ -56,6 +81,7 @@ impl Scenario {
             let why = format!("more than {POLICIES_MAX} policies of one family at a gateway");
             return Err(self.fault(&[&tunnel.policy_key], why));
         }
+        self.check_outside(&setup, &graph)?;
         Ok(Resolved {
             setup,
             links: self.whole_links(),

@@ -233,7 +233,7 @@ impl<'a> Written<'a> {
         let (onward, inward) = (near().count(), far().count());
         let is_alone = near().all(|joint| joint.near.len() == 1);
         let role = |index: usize| self.nodes[index].role;
-        let ends_at_server = || near().all(|joint| role(joint.far) == Role::Server);
+        let ends_behind = |joint: &Joint| matches!(role(joint.far), Role::Server | Role::Router);
         match role(node) {
             Role::Station if (onward, inward) != (1, 0) => Some(
                 "a station needs exactly one link, which starts from it; a move changes the \
@@ -262,8 +262,8 @@ impl<'a> Written<'a> {
                 Some("a NAT needs one link on its inside and one on its outside")
             }
             Role::Gateway if inward == 0 => Some("no link leads to this gateway"),
-            Role::Gateway if onward > 1 || !is_alone || !ends_at_server() => {
-                Some("a gateway can have only one server behind it, on a link of its own")
+            Role::Gateway if onward > 1 || !is_alone || !near().all(ends_behind) => {
+                Some("a gateway can have only one server or router behind it, on a link of its own")
             }
             Role::Server if onward + inward != 1 => Some("a server needs exactly one link"),
             _ => None,

@@ -34,6 +34,8 @@ struct Written<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     mobile: &'a [MobileIp],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    outside: &'a [MobileIp],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
     skip: &'a [Skip],
     #[serde(skip_serializing_if = "Wireless::is_empty")]
     wireless: &'a Wireless,
@@ -115,6 +117,7 @@ impl Serialize for Scenario {
                 .as_deref()
                 .filter(|it| self.layers.is_some() || *it != self.policy),
             mobile: &self.mobile,
+            outside: &self.outside,
             skip: &self.skip,
             wireless: &self.wireless,
             transport: &self.transport,

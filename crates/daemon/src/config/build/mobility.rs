@@ -432,7 +432,7 @@ impl Builder<'_> {
         Ok(found)
     }
 
-    fn association(
+    pub(super) fn association(
         &self,
         key: &str,
         table: &AssociationTable,
@@ -529,7 +529,12 @@ impl Builder<'_> {
         }
     }
 
-    fn seconds(&self, key: &str, span: Span, may_be_zero: bool) -> Result<u16, ConfigError> {
+    pub(super) fn seconds(
+        &self,
+        key: &str,
+        span: Span,
+        may_be_zero: bool,
+    ) -> Result<u16, ConfigError> {
         let seconds = span.0.as_secs();
         let is_good = (1..=LIFETIME_MAX).contains(&seconds) || may_be_zero && span.0.is_zero();
         match u16::try_from(seconds) {

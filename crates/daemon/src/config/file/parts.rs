@@ -7,6 +7,9 @@ use crate::config::firewall::FIREWALL;
 use crate::config::mobility::{AaaTable, AssociationTable, FOREIGN_AGENT, HOME_AGENT, MOBILE};
 use crate::config::skip::SkipPeerTable;
 
+/// The home agent outside.
+const OUTSIDE: &str = "mobile.gateway.outside";
+
 impl ConfigFile {
     /// Every association of Mobile IPv4, with the key of its table.
     pub fn associations(&self) -> Vec<(String, &AssociationTable)> {
@@ -14,6 +17,9 @@ impl ConfigFile {
             .mobile
             .iter()
             .map(|it| ("mobile".to_owned(), &it.association));
+        let gateway = self.mobile.iter().filter_map(|it| it.gateway.as_ref());
+        let outside = gateway.filter_map(|it| it.outside.as_ref());
+        let outside = outside.map(|it| (OUTSIDE.to_owned(), &it.association));
         let nodes = self.mobile_nodes.iter();
         let nodes = nodes.filter_map(|(name, it)| {
             let association = it.association.as_ref()?;
@@ -27,7 +33,7 @@ impl ConfigFile {
             let each = agents.iter();
             each.map(move |(name, it)| (format!("{key}.{name}"), &it.association))
         });
-        let all = own.chain(nodes).chain(agents);
+        let all = own.chain(outside).chain(nodes).chain(agents);
         all.map(|(key, it)| (key + ".association", it)).collect()
     }
 

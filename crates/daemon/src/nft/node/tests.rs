@@ -1,6 +1,8 @@
 use std::net::Ipv4Addr;
 
+use engine::mip4::association::{Algorithm, Association, Associations, ReplayProtection};
 use engine::mip4::firewall::{HomeFirewall, Side};
+use engine::mip4::tunnel::UdpWish;
 use engine::selector::TrafficSelector;
 use wire::skip::Name;
 
@@ -172,6 +174,7 @@ fn before_a_vpn_gateway_only_ike_and_esp_pass() {
         addresses: vec![PEER, [203, 0, 113, 2].into()],
         is_filtered: true,
         clear: Vec::new(),
+        outside: None,
     };
     let secured = Secured::by_ipsec(&gateway);
     let text = text(("caravan.mobile", "caravan0"), &ends(), &secured);
@@ -193,4 +196,60 @@ fn before_a_vpn_gateway_only_ike_and_esp_pass() {
     assert!(!text.contains("57"), "no SKIP: {text}");
     let errors = "ct state related ct protocol 50 ct original ip saddr";
     assert!(text.contains(errors), "{text}");
+}
+
+/// RFC 5265: IKE and ESP are in the tunnel of the home agent outside, and pass in nothing else.
+#[test]
+fn with_a_home_agent_outside_only_its_tunnel_and_messages_pass() {
+    let agent = Ipv4Addr::new(198, 51, 100, 30);
+    for (encapsulation, forms) in [
+        (Encapsulation::IpInIp, &["4"][..]),
+        (Encapsulation::Minimal, &["55", "4"]),
+        (Encapsulation::Gre, &["47"]),
+    ] {
+        let gateway = NodeGateway {
+            connection: "work".to_owned(),
+            addresses: vec![PEER],
+            is_filtered: true,
+            clear: Vec::new(),
+            outside: Some(outside(agent, encapsulation)),
+        };
+        let secured = Secured::by_ipsec(&gateway);
+        let text = text(("caravan.mobile", "caravan0"), &ends(), &secured);
+        assert!(!text.contains(&PEER.to_string()), "{text}");
+        for (name, peer) in [("from-link", "saddr"), ("to-link", "daddr")] {
+            let rules = chain(&text, name);
+            let peers = format!("ip {peer} {agent} ");
+            let own = rules.iter().filter_map(|it| it.strip_prefix(&peers));
+            let forms = forms.iter().map(|it| format!("ip protocol {it} accept"));
+            let messages = "udp sport 434 udp dport 434 accept".to_owned();
+            assert_eq!(
+                own.collect::<Vec<_>>(),
+                forms.chain([messages]).collect::<Vec<_>>()
+            );
+        }
+    }
+}
+
+fn outside(home_agent: Ipv4Addr, encapsulation: Encapsulation) -> mobile_node::Config {
+    let replay = ReplayProtection::Timestamps;
+    let one = Association::new(1_000, Algorithm::HmacSha256, replay, b"key").expect("a key");
+    mobile_node::Config {
+        home_address: [198, 51, 100, 66].into(),
+        home_agent,
+        nai: None,
+        aaa: None,
+        associations: Associations::new(vec![one]).expect("one"),
+        foreign_agents: std::collections::BTreeMap::new(),
+        lifetime: 300,
+        encapsulation,
+        is_reverse: true,
+        encapsulates_delivery: false,
+        wants_broadcasts: false,
+        is_simultaneous: false,
+        udp: UdpWish::BehindNat,
+        firewall: None,
+        hears_revocations: true,
+        monitor: None,
+    }
 }

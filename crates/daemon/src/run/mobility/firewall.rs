@@ -62,7 +62,7 @@ impl FirewallPart {
             | Input::Frame(..)
             | Input::Unreachable(..)
             | Input::Applied
-            | Input::Unsent
+            | Input::Unsent(_)
             | Input::Leave
             | Input::Tunnel(_)
             | Input::Configured => {}

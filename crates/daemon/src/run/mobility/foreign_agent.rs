@@ -106,7 +106,7 @@ impl ForeignAgentPart {
                 self.agent.set_local(local, now);
             }
             Input::Applied
-            | Input::Unsent
+            | Input::Unsent(_)
             | Input::Notice(_)
             | Input::Report(_)
             | Input::Stored(..)

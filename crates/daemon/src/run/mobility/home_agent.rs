@@ -158,7 +158,7 @@ impl HomeAgentPart {
             Input::Look => self.agent.set_reserved(roaming::reserved()),
             Input::Unreachable(..)
             | Input::Applied
-            | Input::Unsent
+            | Input::Unsent(_)
             | Input::Notice(_)
             | Input::Report(_)
             | Input::Stored(..)

@@ -3,6 +3,7 @@
 
 mod gateway;
 mod links;
+mod outside;
 mod report;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,6 +85,8 @@ pub(super) struct MobileNodePart {
     layer: SecurityLayer,
     /// The way through a VPN gateway.
     gateway: gateway::Way,
+    /// What it is to a home agent outside.
+    outer: Option<outside::Outer>,
     /// The layer has asked for its first n.
     has_begun: bool,
 }
@@ -93,7 +96,7 @@ impl MobileNodePart {
         (setup, mark): (&MobileSetup, u32),
         clock: Clock,
         (echoes, counts): (Option<Echoes>, &CountFile),
-        random: Stream,
+        (random, random_outside): (Stream, Stream),
     ) -> Self {
         let mut node = MobileNode::new(setup.config.clone(), clock, random);
         let mut security = Security::None;
@@ -101,13 +104,18 @@ impl MobileNodePart {
             node.set_side(firewall.side, Instant(0));
             security = walls::skip(firewall, setup.config.home_address, counts);
         }
-        if setup.gateway.is_some() {
+        let mut outer = None;
+        if let Some(gateway) = &setup.gateway {
             security = Security::Ipsec;
+            let config = gateway.outside.as_ref();
+            let known = config.map(|it| (it, &*gateway.addresses));
+            outer = known.map(|it| outside::Outer::new(it, clock, random_outside));
         }
         Self {
             node,
             layer: SecurityLayer::new(security, setup.config.home_agent),
             gateway: gateway::Way::default(),
+            outer,
             has_begun: false,
             carriers: Carriers::default(),
             setup: setup.clone(),
@@ -134,6 +142,12 @@ impl MobileNodePart {
         }
     }
 
+    /// The calendar time was set.
+    pub(super) fn set_clock(&mut self, clock: Clock) {
+        self.node.set_clock(clock);
+        self.outer.iter_mut().for_each(|it| it.set_clock(clock));
+    }
+
     /// The configuration has changed.
     pub(super) fn configure(&mut self, setup: &MobileSetup, now: Instant) {
         self.setup = setup.clone();
@@ -143,8 +157,10 @@ impl MobileNodePart {
     pub(super) fn handle(&mut self, input: &Input<'_>, common: &mut Common, now: Instant) {
         match *input {
             Input::Datagram { from, payload, .. } => {
+                let mut outer = self.outer.iter_mut();
+                let is_outside = outer.any(|it| it.handle(from, payload, now));
                 // Through an agent of the link, replies come as frames.
-                if self.node.through().is_none() {
+                if !is_outside && self.node.through().is_none() {
                     self.node.handle(from, payload, now);
                 }
             }
@@ -154,13 +170,15 @@ impl MobileNodePart {
                 self.look(now);
                 self.retry(now);
             }
-            Input::Unsent => {
-                self.is_unsent = true;
+            Input::Unsent(to) => {
+                let mut outer = self.outer.iter_mut();
+                self.is_unsent |= !outer.any(|it| it.is_unsent(to));
                 return;
             }
             Input::Leave => self.node.leave(now),
             Input::Wake => {
                 self.node.handle_timeout(now);
+                self.outer.iter_mut().for_each(|it| it.handle_timeout(now));
                 let keepalive = self.layer.keepalive(now);
                 common.effects.extend(keepalive.map(Effect::Keepalive));
                 if self.trial.is_some_and(|until| until <= now) {
@@ -194,6 +212,7 @@ impl MobileNodePart {
             Input::Notice(_) | Input::Report(_) => {}
         }
         self.keep_alive(now);
+        self.register_outside(common, now);
         self.pass_gateway(common, now);
         self.secure(common);
         self.drain(common, now);
@@ -223,7 +242,8 @@ impl MobileNodePart {
             .node
             .deadline()
             .into_iter()
-            .chain(self.layer.deadline());
+            .chain(self.layer.deadline())
+            .chain(self.outer.as_ref().and_then(outside::Outer::deadline));
         own.chain(machines).min()
     }
 
@@ -233,6 +253,7 @@ impl MobileNodePart {
         desired.addresses.insert(home.into());
         desired.roaming.is_outside = self.is_outside();
         desired.roaming.links.clone_from(&self.links);
+        self.want_outside(desired);
         if self.is_at_home
             && let Some(link) = self.link
         {
@@ -435,6 +456,7 @@ impl MobileNodePart {
     /// The last message did not leave this host: an address is there sooner than a route, and a
     /// node that comes inside is still filtered.
     fn retry(&mut self, now: Instant) {
+        self.outer.iter_mut().for_each(|it| it.retry(now));
         if core::mem::take(&mut self.is_unsent) {
             debug!("asking again: the last request was not sent");
             self.node.retry(now);

@@ -1,8 +1,12 @@
 //! The tunnel to a mobile node's VPN gateway, between the part in Mobile IPv4 and the node of IKE.
 
-use engine::node::{Command, ConnectionState, Input as NodeInput};
+use std::net::IpAddr;
 
-use super::{Input, MobilePart};
+use engine::node::{Command, ConnectionState, Input as NodeInput, Ways};
+use engine::sa::Path;
+
+use super::{Input, Machine, MobilePart};
+use crate::config::Mobility;
 use crate::run::Process;
 
 impl Process {
@@ -15,6 +19,31 @@ impl Process {
             true => (!is_downed).then_some(Command::Up(name)),
             false => Some(Command::Down(name)),
         }
+    }
+
+    /// From the address that a home agent outside keeps, a tunnel always leads to the VPN gateway.
+    pub(in crate::run) fn lead_outside(&self, ways: &mut Ways) {
+        let Some(Mobility::MobileNode(node)) = &self.loaded.mobility else {
+            return;
+        };
+        if let (Some(gateway), Some(outside)) = (&node.gateway, node.outside()) {
+            let own = IpAddr::V4(outside.home_address);
+            let each = gateway.addresses.iter();
+            ways.0.extend(each.map(|it| ((*it).into(), vec![own])));
+        }
+    }
+
+    /// Sends a message to the VPN gateway through the tunnel of a home agent outside. Whether it is
+    /// one for there.
+    pub(in crate::run) fn send_outside(&mut self, path: &Path, payload: &[u8]) -> bool {
+        let part = self.mobility.as_mut();
+        let packet = part.and_then(|part| part.outside_packet(path, payload));
+        let Some(packet) = packet else {
+            return false;
+        };
+        // Without the thread of the plane the process ends, and says so.
+        let _ = self.planes.send_packet(packet);
+        true
     }
 
     /// Tells the node of IKE what the part wants of it.
@@ -35,5 +64,15 @@ impl Process {
         let is_up = all.any(|it| it.name == name && it.state == ConnectionState::Established);
         let inner = self.host.inner(name).filter(|_| is_up);
         self.mobile_input(&Input::Tunnel(inner))
+    }
+}
+
+impl MobilePart {
+    /// As [`super::mobile_node::MobileNodePart::outside_packet`]; other parts send none.
+    fn outside_packet(&mut self, path: &Path, payload: &[u8]) -> Option<Vec<u8>> {
+        match &mut self.machine {
+            Machine::MobileNode(it) => it.outside_packet(path, payload),
+            Machine::HomeAgent(_) | Machine::ForeignAgent(_) | Machine::Firewall(_) => None,
+        }
     }
 }

@@ -1009,3 +1009,43 @@ fn accepted(request: &Request) -> Reply {
 }
 
 mod secured;
+
+#[test]
+fn a_node_that_came_inside_takes_its_registration_back_and_goes_on_later() {
+    let mut node = node(config(ReplayProtection::Timestamps));
+    let mut agent = home_agent(agent_config(ReplayProtection::Timestamps, None));
+    let answer = |agent: &mut HomeAgent, node: &mut MobileNode, now: Instant| {
+        let (from, _, payload) = sent(&drain(node)).expect("a request");
+        let (from, to) = (
+            SocketAddrV4::new(from, PORT),
+            SocketAddrV4::new(HOME_AGENT, PORT),
+        );
+        let payload = payload.as_slice();
+        agent.handle(Datagram { from, to, payload }, now);
+        let reply = std::iter::from_fn(|| agent.poll()).find_map(|it| match it {
+            home_agent::Output::Send { payload, .. } => Some(payload),
+            _ => None,
+        });
+        node.handle(to, &reply.expect("a reply"), now);
+        request_of(payload)
+    };
+    node.attach(Attachment::Colocated(CARE_OF), at(1_000));
+    answer(&mut agent, &mut node, at(1_010));
+    drain(&mut node);
+    assert!(matches!(node.state(), State::Registered { .. }));
+    // Inside, with another address.
+    let inside = Ipv4Addr::new(10, 20, 7, 7);
+    node.leave_from(inside, at(2_000));
+    let (from, ..) = sent(node.outputs.make_contiguous()).expect("a request");
+    assert_eq!(from, inside);
+    let request = answer(&mut agent, &mut node, at(2_010));
+    assert_eq!((request.lifetime, request.care_of_address), (0, HOME));
+    drain(&mut node);
+    assert_eq!(node.state(), State::Unreachable);
+    // Outside again, at the same address as before.
+    node.rejoin(at(3_000));
+    node.attach(Attachment::Colocated(CARE_OF), at(3_000));
+    let request = answer(&mut agent, &mut node, at(3_010));
+    assert_eq!((request.lifetime, request.care_of_address), (300, CARE_OF));
+    assert!(matches!(node.state(), State::Registered { .. }));
+}

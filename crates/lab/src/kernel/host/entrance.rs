@@ -30,6 +30,10 @@ pub struct Entrance {
     pub routers: Vec<(IpAddr, Network, IpAddr)>,
     /// Registers where a node with tunnels of its own is; none: it does not move, or its part does.
     pub roaming: Option<Box<Mobile>>,
+    /// Registers through the tunnel of its part, whose inner address is the care-of address.
+    pub within: Option<Box<Mobile>>,
+    /// That address.
+    pub inner: Option<IpAddr>,
     /// Its address on its present link, if that is not the first of its addresses.
     pub place: Option<IpAddr>,
     /// The connection that it brings up when it is on the link and registered.
@@ -59,8 +63,16 @@ impl Entrance {
 
     /// When it wants to be woken.
     pub(super) fn due(&self) -> Option<Instant> {
-        let roaming = self.roaming.as_ref().filter(|_| self.is_in());
-        self.begins.or(roaming.and_then(|mobile| mobile.due()))
+        let machines = self.roaming.iter().chain(&self.within);
+        let machines = machines.filter(|_| self.is_in());
+        let due = machines.filter_map(|mobile| mobile.due()).min();
+        self.begins.or(due)
+    }
+
+    /// Its machines of Mobile IPv4, the outer one first.
+    pub(super) fn machines(&mut self) -> impl Iterator<Item = &mut Mobile> {
+        let machines = self.roaming.iter_mut().chain(&mut self.within);
+        machines.map(|mobile| &mut **mobile)
     }
 
     /// The node that a packet onto the link is for, if that is not the one with its destination.
@@ -152,6 +164,7 @@ impl Host {
     pub(super) fn place_job(&mut self, now: Instant) {
         let place = self.entrance.place.unwrap_or(self.config.addresses[0]);
         self.entrance.look(place);
+        self.note_place(now);
         if let Some(roaming) = &mut self.entrance.roaming {
             roaming.attach(place, now, &mut self.sends);
         }
@@ -183,6 +196,33 @@ impl Host {
             is_frame: false,
         }));
         None
+    }
+
+    /// Seconds of the last work of control, or of a machine of Mobile IPv4 or a firewall with its
+    /// planes. Work without a cost takes none, and is noted.
+    pub(super) fn part_seconds(&mut self) -> f64 {
+        let Some(mut work) = self.part.take_work() else {
+            return 0.0;
+        };
+        for mobile in self.entrance.machines() {
+            work.merge(&mobile.take_work());
+        }
+        let time = (self.config.costs.control)(&work);
+        if let Some(missing) = time.missing {
+            self.unpriced.get_or_insert_with(|| missing.to_string());
+        }
+        time.seconds
+    }
+
+    pub(super) fn wake_job(&mut self, now: Instant) {
+        for mobile in self.entrance.machines() {
+            if mobile.due().is_some_and(|at| at <= now) {
+                mobile.wake(now, &mut self.sends);
+            }
+        }
+        if self.part.due().is_some_and(|at| at <= now) {
+            self.part.wake(now, &mut self.sends);
+        }
     }
 
     /// Seconds to take the cipher off a frame with a packet of this length.

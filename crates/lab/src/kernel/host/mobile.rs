@@ -196,13 +196,7 @@ impl Mobile {
         let is_home = |(_, (first, last)): (_, Network)| (first..=last).contains(&address);
         self.is_home = self.home.is_some_and(is_home);
         self.log.asked = None;
-        if self.log.places.len() < LOG_ENTRIES {
-            self.log.places.push(Stay {
-                since: self.came.take().unwrap_or(now),
-                address,
-                heard: None,
-            });
-        }
+        self.come_to(address, now);
         if let Some(approach) = self.approaches.get(&care_of) {
             self.endpoint.set_approach(*approach);
         }
@@ -213,6 +207,28 @@ impl Mobile {
         };
         self.endpoint.attach(attachment, now);
         self.drain(now, sends);
+    }
+
+    /// It is attached through a tunnel of this host, whatever link it is on.
+    pub(super) fn attach_as(
+        &mut self,
+        attachment: Attachment,
+        now: Instant,
+        sends: &mut Vec<Send>,
+    ) {
+        self.endpoint.attach(attachment, now);
+        self.drain(now, sends);
+    }
+
+    /// The host has come to its present place, with this address there.
+    pub(super) fn come_to(&mut self, address: IpAddr, now: Instant) {
+        if self.log.places.len() < LOG_ENTRIES {
+            self.log.places.push(Stay {
+                since: self.came.take().unwrap_or(now),
+                address,
+                heard: None,
+            });
+        }
     }
 
     /// Whether a packet is an agent's message to all on the link.

@@ -117,6 +117,14 @@ impl Host {
             }
             return self.part_seconds();
         }
+        match self.entrance.within {
+            Some(_) => self.outward_home(octets, now),
+            None => self.seal(octets, now),
+        }
+    }
+
+    /// Seals a clear packet if there is a control plane.
+    pub(super) fn seal(&mut self, octets: Vec<u8>, now: Instant) -> f64 {
         let Part::Control(control) = &mut self.part else {
             self.sends.push(Send::Out(octets));
             return 0.0;

@@ -9,6 +9,7 @@ impl Host {
     pub(super) fn poll_stack(&mut self, now: Instant) {
         let Some(stack) = &mut self.stack else { return };
         if let Part::Control(control) = &mut self.part
+            && self.entrance.within.is_none()
             && let Some(address) = control.take_inner_address()
         {
             stack.set_address(address);

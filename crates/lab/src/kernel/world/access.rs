@@ -60,8 +60,16 @@ pub(super) fn entrance(
     let script = script.filter(|_| is_measured);
     let has_tunnel = !blueprint.tunnels_at(index).is_empty();
     let waiting = blueprint.tunnels_at(index).into_iter().next();
-    let waiting = waiting.filter(|(_, set)| is_measured && set.is_at_router);
-    let roaming = has_tunnel.then(|| mobility::of(blueprint, index, mtu));
+    let has_outer = !blueprint.outers(index).is_empty();
+    let waiting = waiting.filter(|(_, set)| is_measured && set.is_at_router || has_outer);
+    let goes_home = blueprint.goes_home(index);
+    let roaming = match goes_home {
+        true => mobility::outer(blueprint, index, mtu),
+        false if has_tunnel => mobility::of(blueprint, index, mtu),
+        false => None,
+    };
+    let in_tunnel = blueprint.mtu_in_tunnel(index, mtu);
+    let within = goes_home.then(|| mobility::of(blueprint, index, in_tunnel));
     Entrance {
         begins: is_measured.then_some(Instant(0) + BEGINS),
         supplicant: script
@@ -70,7 +78,8 @@ pub(super) fn entrance(
         frames: node.frames.clone(),
         agents: blueprint.agents(index),
         routers: blueprint.routers(index),
-        roaming: roaming.flatten().map(Box::new),
+        roaming: roaming.map(Box::new),
+        within: within.flatten().map(Box::new),
         place: first.map(|port| port.address),
         connection: waiting.map(|(tunnel, _)| tunnel.connection_name()),
         ..Entrance::default()
@@ -163,6 +172,16 @@ impl Blueprint {
         with_agents.collect()
     }
 
+    /// The largest packet that a station's tunnel carries, and the tunnel to a home agent outside
+    /// around it.
+    fn mtu_in_tunnel(&self, station: usize, mtu: u32) -> u32 {
+        let mut tunnels = self.setup.tunnels.iter();
+        let Some(set) = tunnels.find(|set| set.from == station) else {
+            return mtu;
+        };
+        set.largest_packet(self.tunnel_mtu(set).min(mtu))
+    }
+
     /// The largest packet of a tunnel on its path. That of a mobile node may be inside a tunnel of
     /// Mobile IP, and that in one between routers.
     pub(super) fn tunnel_mtu(&self, set: &TunnelSetup) -> u32 {
@@ -173,6 +192,9 @@ impl Blueprint {
             Some(_) if set.is_at_router => {
                 let header = ipv4::HEADER_LEN as u32;
                 u32::from(self.carried_mtu(mtu)).saturating_sub(header)
+            }
+            _ if set.leads_home && !self.outers(set.from).is_empty() => {
+                mtu.saturating_sub(ipv4::HEADER_LEN as u32)
             }
             _ => mtu,
         }

@@ -263,6 +263,16 @@ impl<'a> Builder<'a> {
                 fork.lead(network.first, network.last(), self.onto(port));
             }
         }
+        // Inside, routers lead care-of addresses that are those of tunnels to their gateways.
+        let tunnels = self.blueprint.setup.tunnels.iter();
+        for set in tunnels.filter(|set| set.leads_home) {
+            let mut segments = graph.segments.iter();
+            let behind = segments.position(|it| it.behind == Some(set.to));
+            let hop = behind.and_then(|behind| graph.hop(index, behind));
+            if let Some(port) = hop.and_then(|hop| graph.port(index, hop.link)) {
+                fork.lead(set.pool.first, set.pool.last(), self.onto(port));
+            }
+        }
         fork
     }
 
@@ -359,7 +369,7 @@ impl<'a> Builder<'a> {
         let outer = first.map_or(self.node(index, false), |port| self.onto(port));
         let mut host = host::HostConfig::new(address, outer);
         let home = (is_station && !blueprint.tunnels_at(index).is_empty())
-            .then(|| blueprint.home(index))
+            .then(|| blueprint.outer_home(index))
             .flatten();
         if let Some(home) = home {
             host.addresses = vec![home];
@@ -457,6 +467,11 @@ impl<'a> Builder<'a> {
             let inside = graph.ports_of(index).find(|port| port.is_near);
             host.targets.extend(inside.map(|port| self.onto(port)));
             host.routes.push((network.first, network.last(), Port(1)));
+            let hops = graph.hops.iter().filter(|hop| hop.node == index);
+            let hops = hops.filter(|hop| inside.is_some_and(|port| port.link == hop.link));
+            let onward = hops.map(|hop| graph.segments[hop.to].network);
+            let onward = onward.map(|network| (network.first, network.last(), Port(1)));
+            host.routes.extend(onward);
             let published = blueprint.setup.published.iter();
             for one in published.filter(|one| one.gateway == index) {
                 if let IpAddr::V4(ip) = one.address {
@@ -492,7 +507,8 @@ impl<'a> Builder<'a> {
             let waits = blueprint.is_measured(index);
             tunnel.station_of_router(set, mtu_of(set), waits)
         } else if node.role == Role::Station {
-            tunnel.station(set.gateway, inside, mtu_of(set))
+            let waits = !blueprint.outers(index).is_empty();
+            tunnel.station(set.gateway, inside, mtu_of(set), waits)
         } else {
             Tunnel::gateway(&tunnels, inside, mtu_of)
         };
@@ -511,6 +527,16 @@ impl<'a> Builder<'a> {
         let mtu = port.and_then(|port| self.blueprint.joints[port.link].up.mtu);
         mtu.unwrap_or(DEFAULT_MTU).min(DEFAULT_MTU)
     }
+}
+
+/// The machine of a gateway that begins anew, at these addresses.
+pub(super) fn anew(blueprint: &Blueprint, gateway: usize, own: Vec<IpAddr>) -> Option<Control> {
+    let tunnels = blueprint.tunnels_at(gateway);
+    let (_, set) = tunnels.first()?;
+    let inside = TrafficSelector::subnet(set.inside.first, set.inside.bits);
+    let config = Tunnel::gateway(&tunnels, inside, |set| blueprint.tunnel_mtu(set));
+    let seed = blueprint.secrets(&format!("{} again", blueprint.nodes[gateway].name));
+    Some(Control::new(config, own, &seed, blueprint.calendar))
 }
 
 fn link(joint: usize, is_up: bool) -> Target {

@@ -33,22 +33,34 @@ const ADVERTISED_S: u16 = 3;
 pub(super) fn of(blueprint: &Blueprint, index: usize, mtu: u32) -> Option<Mobile> {
     let all = &blueprint.setup.mobile;
     let has_skip = blueprint.setup.skip.iter().any(|it| it.station == index);
-    let mut mobile = match all.iter().find(|it| it.layer.station == index) {
+    let mobile = match all.iter().find(|it| it.layer.station == index) {
         Some(own) => node(blueprint, own),
         None if has_skip => guest(blueprint, index),
         None => agent(blueprint, index)?,
     };
+    Some(fitted(blueprint, mobile, mtu))
+}
+
+/// The machine by which a home agent outside keeps the outer address of a station's tunnel.
+pub(super) fn outer(blueprint: &Blueprint, index: usize, mtu: u32) -> Option<Mobile> {
+    let own = *blueprint.outers(index).first()?;
+    Some(fitted(blueprint, node(blueprint, own), mtu))
+}
+
+fn fitted(blueprint: &Blueprint, mobile: Mobile, mtu: u32) -> Mobile {
+    let mut mobile = mobile;
     if !blueprint.clamps_mss {
         mobile.keep_mss();
     }
     mobile.set_link_mtu(blueprint.carried_mtu(mtu));
-    Some(mobile)
+    mobile
 }
 
 fn agent(blueprint: &Blueprint, index: usize) -> Option<Mobile> {
-    let all = &blueprint.setup.mobile;
+    let all = blueprint.setup.mobile.iter();
+    let all = all.chain(&blueprint.setup.outside);
     let is_agent = blueprint.nodes[index].role == Role::HomeAgent;
-    let of_agent = all.iter().filter(|it| it.layer.agent == index);
+    let of_agent = all.filter(|it| it.layer.agent == index);
     let clients: Vec<&MobileSetup> = of_agent.collect();
     let first = clients.first().filter(|_| is_agent)?;
     let (outside, trusts_traversal) = blueprint.outsides(index);
@@ -175,6 +187,27 @@ fn clock(blueprint: &Blueprint) -> Clock {
 }
 
 impl Blueprint {
+    /// The home agents outside of a station: one at most.
+    pub(super) fn outers(&self, station: usize) -> Vec<&MobileSetup> {
+        let all = self.setup.outside.iter();
+        all.filter(|it| it.layer.station == station).collect()
+    }
+
+    /// Whether a station's tunnel leads it to its home agent.
+    pub(super) fn goes_home(&self, station: usize) -> bool {
+        let mut tunnels = self.setup.tunnels.iter();
+        tunnels.any(|set| set.from == station && set.leads_home)
+    }
+
+    /// The address of a mobile node at which its tunnel begins, if that is one that a home agent
+    /// keeps.
+    pub(super) fn outer_home(&self, station: usize) -> Option<IpAddr> {
+        match self.goes_home(station) {
+            true => self.outers(station).first().map(|it| it.home.into()),
+            false => self.home(station),
+        }
+    }
+
     /// The addresses that the graph gives to a station on links of foreign agents.
     fn visits(&self, station: usize) -> BTreeSet<Ipv4Addr> {
         let ports = self.graph.ports.iter().filter(|port| port.node == station);

@@ -1,4 +1,5 @@
-//! What mobile nodes did in a run: their states, and the gaps of their moves.
+//! What mobile nodes did in a run, their states, and the gaps of their moves and of those of stations
+//! with tunnels.
 
 use std::net::IpAddr;
 
@@ -18,6 +19,9 @@ pub struct Moved {
     pub states: Vec<Since>,
     /// Registration requests that it sent.
     pub requests: u64,
+    /// The same at a home agent outside of its gateway.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub requests_outside: u64,
     /// The octets of their UDP payloads.
     pub request_bytes: u64,
     /// Why requests were denied.
@@ -63,7 +67,9 @@ impl World {
         let all = stations.into_iter();
         let all = all.filter_map(|station| {
             let host = self.host(self.number(station))?;
-            let log = &host.part.mobile()?.log;
+            let log = &host.nomad()?.log;
+            let outer = host.entrance.within.as_ref();
+            let outer = outer.and(host.entrance.roaming.as_ref());
             let states = log.states.iter().map(|(at, state)| Since {
                 at_s: seconds(Instant(0), *at),
                 care_of: match state {
@@ -77,11 +83,35 @@ impl World {
                 moves: self.gaps(station, log),
                 states: states.collect(),
                 requests: log.sent,
+                requests_outside: outer.map_or(0, |it| it.log.sent),
                 request_bytes: log.sent_bytes,
                 failures: log.failures.clone(),
             })
         });
         all.collect()
+    }
+
+    /// The moves of a station with a tunnel. It is reachable when its gateway has answered.
+    pub(super) fn tunnel_moves(&self, station: usize) -> Vec<Gap> {
+        let stays = self.log_of(self.number(station)).stays;
+        let gaps = stays.iter().map(|stay| {
+            let after = |at: Option<Instant>| at.map(|at| seconds(stay.since, at));
+            Gap {
+                at_s: seconds(Instant(0), stay.since),
+                to: self.link_of(station, stay.address),
+                gap_s: after(stay.answered),
+                data_gap_s: after(stay.heard),
+            }
+        });
+        gaps.collect()
+    }
+
+    /// The name of the link on which a node has an address.
+    fn link_of(&self, station: usize, address: IpAddr) -> String {
+        let mut ports = self.blueprint.graph.ports.iter();
+        let port = ports.find(|it| it.node == station && it.address == address);
+        let link = port.map(|port| self.blueprint.joints[port.link].link.clone());
+        link.unwrap_or_default()
     }
 
     /// The moves of a node. The first place is where it begins.
@@ -93,16 +123,18 @@ impl World {
             let is_here = |at: Instant| at >= stay.since && end.is_none_or(|end| at < end);
             let mut states = log.states.iter().filter(|(at, _)| is_here(*at));
             let reached = states.find(|(_, state)| *state != mobile_node::State::Unreachable);
-            let mut ports = self.blueprint.graph.ports.iter();
-            let port = ports.find(|it| it.node == station && it.address == stay.address);
-            let link = port.map(|port| self.blueprint.joints[port.link].link.clone());
             Gap {
                 at_s: seconds(Instant(0), stay.since),
-                to: link.unwrap_or_default(),
+                to: self.link_of(station, stay.address),
                 gap_s: reached.map(|(at, _)| seconds(stay.since, *at)),
                 data_gap_s: stay.heard.map(|at| seconds(stay.since, at)),
             }
         });
         gaps.collect()
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }

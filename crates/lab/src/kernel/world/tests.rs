@@ -12,6 +12,7 @@ use crate::kernel::{Subject, levels, trace};
 use crate::scenario::{Catalogue, Entry, Kind, Scenario};
 
 mod ikev2;
+mod nested;
 
 const ROAD: &str = include_str!("../../../../../python/caravan/catalogue/scenarios/road.toml");
 
@@ -110,7 +111,7 @@ fn simulated_ends_probe_a_silent_peer_after_the_times_of_real_ones() {
     let set = &blueprint.setup.tunnels[0];
     let tunnels = blueprint.tunnels_at(set.from);
     let inside = TrafficSelector::subnet(set.inside.first, set.inside.bits);
-    let station = tunnels[0].0.station(set.gateway, inside, 1500);
+    let station = tunnels[0].0.station(set.gateway, inside, 1500, false);
     let gateway = Tunnel::gateway(&tunnels, inside, |_| 1500);
     let delay = |config: &engine::config::Config| config.connections[0].dpd_delay;
     assert_eq!(delay(&station), Some(Duration::from_secs(20)));

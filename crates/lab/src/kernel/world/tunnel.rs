@@ -40,6 +40,8 @@ pub struct Tunnel {
     pub asks_cookie: bool,
     /// IKEv2: whether large messages are split.
     pub fragments: bool,
+    /// IKEv2: whether the station goes on from a session that was lost.
+    pub is_resumed: bool,
     /// Whether ESP is sent in UDP even without a NAT.
     pub forces_udp: bool,
     /// Whether the outer header is IPv6.
@@ -65,8 +67,15 @@ pub enum Proof {
 }
 
 impl Tunnel {
-    /// The configuration of a station whose gateway has this address.
-    pub(super) fn station(&self, gateway: IpAddr, inside: TrafficSelector, mtu: u32) -> Config {
+    /// The configuration of a station whose gateway has this address. `waits`: only a command
+    /// brings it up.
+    pub(super) fn station(
+        &self,
+        gateway: IpAddr,
+        inside: TrafficSelector,
+        mtu: u32,
+        waits: bool,
+    ) -> Config {
         let mut connection = self.connection(true, mtu);
         connection.make_station(vec![(gateway, IKE_PORT).into()]);
         if self.mode == Mode::Tunnel {
@@ -75,6 +84,9 @@ impl Tunnel {
                 v6: self.is_inner_v6,
             };
             connection.children[0].remote = vec![inside];
+        }
+        if waits {
+            connection.start = Start::Responder;
         }
         self.surround(&mut connection);
         Config {
@@ -232,6 +244,7 @@ impl Tunnel {
         }
         connection.is_aggressive = self.is_aggressive;
         connection.fragments = self.fragments;
+        connection.resumption = self.is_resumed;
         connection.is_legacy = true;
         connection.encapsulation = match self.forces_udp {
             true => Encapsulation::Always,

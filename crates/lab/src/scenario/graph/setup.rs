@@ -31,6 +31,9 @@ pub struct Setup {
     /// The mobile nodes, in the order of the scenario.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mobile: Vec<MobileSetup>,
+    /// The same for home agents that keep the outer address of a tunnel.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outside: Vec<MobileSetup>,
     /// The stations with SKIP, in the order of the scenario.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skip: Vec<SkipSetup>,
@@ -84,6 +87,10 @@ pub struct TunnelSetup {
     /// Whether the gateway is a router, which lends no addresses.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_at_router: bool,
+    /// Whether it leads a mobile node to its home agent, and its inner address is a care-of address
+    /// (RFC 5266).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub leads_home: bool,
 }
 
 /// A port of a gateway.
@@ -127,15 +134,17 @@ impl Setup {
     ) -> Self {
         let some = |address: Option<IpAddr>| address.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
         let address = |node: usize| some(graph.address(node));
+        let mobile = |layers: &[MobileIp]| {
+            let layers = layers.iter();
+            let setups = layers.filter_map(|layer| MobileSetup::of(*layer, graph));
+            setups.collect::<Vec<_>>()
+        };
         let mut setup = Self {
             tunnels: Vec::new(),
             published: Vec::new(),
             flows: Vec::new(),
-            mobile: scenario
-                .mobile
-                .iter()
-                .filter_map(|layer| MobileSetup::of(*layer, graph))
-                .collect(),
+            mobile: mobile(&scenario.mobile),
+            outside: mobile(&scenario.outside),
             skip,
             crossings,
         };
@@ -147,9 +156,11 @@ impl Setup {
                 _ => some(graph.address_for(tunnel.from, tunnel.to)),
             };
             let is_site = scenario.nodes[tunnel.from].ends_tunnels;
-            let inside = match is_at_router && !is_site {
-                true => Network::all(gateway.is_ipv6()),
-                false => inside(graph, tunnel, is_at_router),
+            let home_agent = setup.home_agent_behind(tunnel, graph);
+            let inside = match (home_agent, is_at_router && !is_site) {
+                (Some(agent), _) => Network::alone(agent.into()),
+                (None, true) => Network::all(gateway.is_ipv6()),
+                (None, false) => inside(graph, tunnel, is_at_router),
             };
             let is_inner_v6 = match mode {
                 Mode::Tunnel => inside.is_v6(),
@@ -180,6 +191,7 @@ impl Setup {
                     (true, false) => Network::alone(setup.home_or(tunnel.from, address)),
                 },
                 is_at_router,
+                leads_home: home_agent.is_some(),
             });
         }
         for (number, flow) in scenario.flows.iter().enumerate() {
@@ -196,7 +208,8 @@ impl Setup {
         let end = graph.outer_end(server);
         let tunnel = self.tunnels.iter().find(|tunnel| tunnel.from == station);
         let is_inner = tunnel.is_some_and(|tunnel| tunnel.is_tunnel);
-        let is_lent = is_inner && !tunnel.is_some_and(|tunnel| tunnel.is_at_router);
+        let is_lent =
+            is_inner && !tunnel.is_some_and(|tunnel| tunnel.is_at_router || tunnel.leads_home);
         let is_tcp = matches!(flow.traffic.model, Model::Tcp { .. });
         let port = port(number, is_tcp);
         self.flows.push(Destination {
@@ -225,6 +238,14 @@ impl Setup {
                 address: address(server),
             });
         }
+    }
+
+    /// The home agent of a tunnel's station, if it is behind the tunnel's gateway.
+    fn home_agent_behind(&self, tunnel: &Tunnel, graph: &Graph) -> Option<Ipv4Addr> {
+        let mut mobile = self.mobile.iter();
+        let own = mobile.find(|it| it.layer.station == tunnel.from)?;
+        let is_behind = graph.is_behind(own.layer.agent, tunnel.to);
+        is_behind.then_some(own.home_agent)
     }
 
     /// A mobile node's home address, or a node's address on its link.

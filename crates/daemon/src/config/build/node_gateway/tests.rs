@@ -132,6 +132,70 @@ fn what_a_gateway_of_a_node_lacks_is_told() {
     }
 }
 
+const OUTSIDE: &str = "[mobile.gateway.outside]\nhome_agent = \"198.51.100.30\"\n\
+    home_address = \"198.51.100.66\"\n";
+
+fn with_outside() -> String {
+    format!("{NODE}{KEY}{GATEWAY}{OUTSIDE}{KEY}{WORK}{CHILD}")
+}
+
+/// RFC 5265: the gateway sees the address outside alone, so nothing moves the tunnel.
+#[test]
+fn with_a_home_agent_outside_the_tunnel_begins_at_its_address_and_inside_of_its_tunnel() {
+    let loaded = built(&with_outside()).expect("good");
+    let connection = &loaded.engine.connections[0];
+    let own = Ipv4Addr::new(198, 51, 100, 66);
+    assert_eq!(connection.local_addrs, [IpAddr::V4(own)]);
+    assert!(!connection.mobike);
+    let mut children = connection.children.iter();
+    assert!(children.all(|child| child.layer == ChildLayer::Inside));
+    let Some(Mobility::MobileNode(node)) = &loaded.mobility else {
+        panic!("a mobile node");
+    };
+    let outside = node.outside().expect("a home agent outside");
+    assert_eq!(outside.home_address, own);
+    assert!(outside.is_reverse && outside.monitor.is_none());
+    // Without MOBIKE a node needs it.
+    built(&with_outside().replace("vips =", "mobike = false\nvips =")).expect("good");
+}
+
+#[test]
+fn what_does_not_go_through_a_home_agent_outside_is_refused() {
+    for (old, new, why) in [
+        (
+            "\"198.51.100.66\"",
+            "\"198.51.100.30\"",
+            "it is the home agent's address",
+        ),
+        (
+            "\"198.51.100.66\"",
+            "\"10.18.3.66\"",
+            "10.18.3.66 is in the home network, which is inside",
+        ),
+        (
+            "vips =",
+            "local_addrs = [\"192.0.2.7\"]\nvips =",
+            "the tunnel begins at its home_address",
+        ),
+        (
+            "vips =",
+            "encap = true\nvips =",
+            "ESP is in no UDP of its own",
+        ),
+        (
+            "remote_ts =",
+            "ah_around_esp = true\nah_proposals = [\"sha256\"]\nremote_ts =",
+            "AH around ESP does not go through",
+        ),
+    ] {
+        let wrong = with_outside().replacen(old, new, 1);
+        match built(&wrong) {
+            Err(text) => assert!(text.contains(why), "{new}: {text}"),
+            Ok(_) => panic!("{new} is good"),
+        }
+    }
+}
+
 fn agent(lines: &str) -> Result<Loaded, String> {
     let node = "[mobile_nodes.ms]\nhome_address = \"10.18.3.17\"\n";
     built(&format!("{AGENT}{lines}\n{node}{KEY}"))

@@ -1,6 +1,7 @@
 //! The way home through a VPN gateway (RFC 5266): a tunnel of IKEv2 outside, whose inner address is
 //! the care-of address, and none inside. The node of IKE moves the tunnel by itself (MOBIKE), so a
-//! move outside needs no registration.
+//! move outside needs no registration. With a home agent outside (`outside.rs`), the tunnel begins
+//! at an address that never moves (RFC 5265).
 //!
 //! Left out: a network outside that looks like home. There the node asks in clear alone, and is not
 //! reached.
@@ -12,6 +13,7 @@ use engine::time::{Duration, Instant};
 use tracing::info;
 
 use super::MobileNodePart;
+use super::outside::Outer;
 use crate::run::mobility::look::Link;
 use crate::run::mobility::{Common, Effect};
 
@@ -34,6 +36,11 @@ impl Way {
     /// The node of IKE may have forgotten what it was told.
     pub(super) fn forget(&mut self) {
         self.is_wanted = false;
+    }
+
+    /// Whether the tunnel is wanted.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.is_wanted
     }
 
     pub(super) fn bare_until(&self) -> Option<Instant> {
@@ -76,9 +83,14 @@ impl MobileNodePart {
             _ => None,
         };
         let is_inside = self.node.is_proven_inside();
-        let is_wanted = !is_inside && (own.is_some() || self.gateway.is_wanted);
+        let outer = self.outer.as_ref();
+        let may_begin = own.is_some() && outer.is_none_or(|it| it.care_of().is_some());
+        let is_wanted = !is_inside && (may_begin || self.gateway.is_wanted);
         if self.gateway.is_wanted != is_wanted {
             self.gateway.is_wanted = is_wanted;
+            if outer.is_some() {
+                common.effects.push_back(Effect::Host);
+            }
             info!(
                 "{}",
                 if is_wanted {
@@ -117,6 +129,7 @@ impl MobileNodePart {
     /// gateway: on the next address the tunnel follows, and nothing else changes.
     pub(super) fn through_gateway(&mut self, attachment: Attachment, now: Instant) -> Attachment {
         self.gateway.bare_until = None;
+        self.outer.iter_mut().for_each(Outer::lose);
         let secured = self.node.secured().filter(|_| self.gateway.is_open());
         let Some(inner) = secured else {
             return attachment;

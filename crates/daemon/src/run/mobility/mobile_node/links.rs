@@ -69,7 +69,8 @@ impl MobileNodePart {
             _ => {
                 let gateway = self.setup.gateway.as_ref();
                 let gateway = gateway.and_then(|it| it.addresses.first().copied());
-                gateway.unwrap_or(self.setup.config.home_agent)
+                let outside = self.setup.outside().map(|it| it.home_agent);
+                outside.or(gateway).unwrap_or(self.setup.config.home_agent)
             }
         };
         let index = if_nametoindex(interface).ok();

@@ -10,6 +10,7 @@ use tracing::warn;
 use wire::mip4::Code;
 
 use super::MobileNodePart;
+use super::outside::Outer;
 use crate::run::mobility::surroundings::{self, is_routed};
 use crate::status::MobilityStatus;
 
@@ -73,6 +74,7 @@ impl MobileNodePart {
                 .connection()
                 .filter(|_| self.layer.is_active())
                 .map(str::to_owned),
+            outside: self.outer.as_ref().map(Outer::status),
             filtered: self.is_filtered(),
             trouble: self.obstacle(),
             ..MobilityStatus::default()
@@ -207,6 +209,9 @@ impl MobileNodePart {
             ));
         }
         self.node.colocated()?;
+        if let Some(text) = self.outer.as_ref().and_then(Outer::trouble) {
+            return Some(text);
+        }
         Some(format!(
             "the home agent {agent} does not answer in clear, as it does inside, and {connection} \
              is not up: `caravan status {connection}` says why"

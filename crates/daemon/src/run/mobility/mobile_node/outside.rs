@@ -1,0 +1,296 @@
+//! A home agent outside (x-HA of RFC 5265): it keeps an address for the node, where the tunnel to
+//! the VPN gateway begins. A move between networks outside is one registration there, and the
+//! gateway sees nothing of it. This home agent proves nothing: everybody may know its key of the
+//! node, and gets no more than what is encrypted.
+//!
+//! Left out: a foreign agent outside, and a NAT between this home agent and the gateway. A NAT's
+//! entry for a tunnel in UDP is kept by registering again, where RFC 3519 §4.9 asks for an echo:
+//! both have the same ports, and nothing but IPsec may go through the tunnel.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+
+use crypto::rand::Stream;
+use engine::mip4::carriers::{self, HomeNetwork, Owner, Traffic};
+use engine::mip4::identification::Clock;
+use engine::mip4::mobile_node::{Attachment, Config, MobileNode, Output, State};
+use engine::sa::Path;
+use engine::selector::TrafficSelector;
+use engine::time::{Deadline, Duration, Instant};
+use tracing::info;
+use wire::ip::checksum::checksum;
+use wire::ip::ipv4;
+use wire::ip::protocol::{ESP, UDP};
+use wire::mip4::{Code, PORT};
+
+use super::MobileNodePart;
+use super::report::refused;
+use crate::capture::udp_packet;
+use crate::routes::{Desired, Prefix};
+use crate::run::mobility::look::Link;
+use crate::run::mobility::{Common, Effect};
+use crate::status::OutsideStatus;
+
+/// The node as this home agent knows it.
+pub(super) struct Outer {
+    node: MobileNode,
+    config: Config,
+    /// The addresses of the VPN gateway.
+    gateways: Vec<Ipv4Addr>,
+    /// The node's link is another, or was lost: what holds there holds no more.
+    is_lost: bool,
+    /// The node was inside, and has taken its registration back.
+    has_left: bool,
+    /// The last request did not leave this host.
+    is_unsent: bool,
+    /// How often a NAT's entry is kept, and when next.
+    keepalive: Option<(Duration, Instant)>,
+    /// Why the last registration was denied.
+    denied: Option<Code>,
+    /// Of the last message to the gateway.
+    last_id: u16,
+}
+
+impl Outer {
+    pub(super) fn new(
+        (config, gateways): (&Config, &[Ipv4Addr]),
+        clock: Clock,
+        random: Stream,
+    ) -> Self {
+        Self {
+            node: MobileNode::new(config.clone(), clock, random),
+            config: config.clone(),
+            gateways: gateways.to_vec(),
+            is_lost: false,
+            has_left: false,
+            is_unsent: false,
+            keepalive: None,
+            denied: None,
+            last_id: 0,
+        }
+    }
+
+    pub(super) fn set_clock(&mut self, clock: Clock) {
+        self.node.set_clock(clock);
+    }
+
+    /// Where packets for its address go now.
+    pub(super) fn care_of(&self) -> Option<Ipv4Addr> {
+        match self.node.state() {
+            State::Registered { tunnel, .. } => Some(tunnel.care_of),
+            State::Home | State::Unreachable => None,
+        }
+    }
+
+    /// For `status`.
+    pub(super) fn status(&self) -> OutsideStatus {
+        OutsideStatus {
+            home_address: self.config.home_address,
+            home_agent: self.config.home_agent,
+            care_of: self.care_of(),
+        }
+    }
+
+    /// Why the node is not registered there.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let agent = self.config.home_agent;
+        if self.care_of().is_some() {
+            return None;
+        }
+        Some(match self.denied {
+            Some(code) => format!("outside, {}", refused(code)),
+            None => format!(
+                "nothing comes back from the home agent outside, {agent}: look at `caravan \
+                 status` there"
+            ),
+        })
+    }
+
+    /// The node has lost its link, or has another one.
+    pub(super) fn lose(&mut self) {
+        self.is_lost = true;
+    }
+
+    /// A datagram to this host could not be sent. Whether it was one for this home agent.
+    pub(super) fn is_unsent(&mut self, to: Ipv4Addr) -> bool {
+        let is_its = to == self.config.home_agent;
+        self.is_unsent |= is_its;
+        is_its
+    }
+
+    /// If the last request did not leave this host, perhaps it can now.
+    pub(super) fn retry(&mut self, now: Instant) {
+        if core::mem::take(&mut self.is_unsent) {
+            self.node.retry(now);
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Deadline> {
+        let keepalive = self.keepalive.map(|(_, at)| Deadline {
+            at,
+            why: "keep the NAT's entry for the home agent outside",
+        });
+        self.node.deadline().into_iter().chain(keepalive).min()
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        self.node.handle_timeout(now);
+        if let Some((every, due)) = &mut self.keepalive
+            && *due <= now
+        {
+            *due = now + *every;
+            self.node.renew(now);
+        }
+    }
+
+    /// A message, if it is from this home agent. Whether it is.
+    pub(super) fn handle(&mut self, from: SocketAddrV4, payload: &[u8], now: Instant) -> bool {
+        let is_its = *from.ip() == self.config.home_agent;
+        if is_its {
+            self.node.handle(from, payload, now);
+        }
+        is_its
+    }
+
+    /// The node has this address of its link, or is proven to be inside, with this one. Inside, the
+    /// registration is taken back.
+    fn follow(&mut self, own: Option<Ipv4Addr>, inside: Option<Ipv4Addr>, now: Instant) {
+        if let Some(from) = inside {
+            match self.node.state() {
+                State::Registered { .. } if self.has_left => {}
+                State::Registered { .. } => {
+                    self.has_left = true;
+                    self.node.leave_from(from, now);
+                }
+                State::Home | State::Unreachable => self.node.attach(Attachment::Detached, now),
+            }
+            return;
+        }
+        let Some(own) = own else { return };
+        let was_lost = core::mem::take(&mut self.is_lost);
+        if core::mem::take(&mut self.has_left) || was_lost {
+            self.node.rejoin(now);
+        }
+        self.node.attach(Attachment::Colocated(own), now);
+    }
+
+    /// A number for the next message to the gateway, which may become fragments.
+    pub(super) fn next_id(&mut self) -> u16 {
+        self.last_id = self.last_id.wrapping_add(1).max(1);
+        self.last_id
+    }
+
+    /// What may go through its tunnel: IKE and ESP of the gateway, and nothing of programs.
+    fn traffic(&self) -> Traffic {
+        let each = self.gateways.iter().flat_map(|gateway| {
+            [ESP, UDP].map(|protocol| TrafficSelector {
+                protocol,
+                ..TrafficSelector::host((*gateway).into())
+            })
+        });
+        Traffic {
+            local: vec![TrafficSelector::host(self.config.home_address.into())],
+            remote: each.collect(),
+        }
+    }
+}
+
+impl MobileNodePart {
+    /// Registers with the home agent outside where the node is, while nothing proves that it is
+    /// inside (RFC 5265 §3.2.3).
+    pub(super) fn register_outside(&mut self, common: &mut Common, now: Instant) {
+        let own = match self.seen {
+            Some(Link::Address(_, own)) => Some(own),
+            _ => None,
+        };
+        let home = self.setup.config.home_address;
+        let is_inside = self.node.is_proven_inside();
+        let Some(outer) = &mut self.outer else { return };
+        outer.follow(own, is_inside.then(|| own.unwrap_or(home)), now);
+        let mut states = Vec::new();
+        while let Some(output) = outer.node.poll() {
+            match output {
+                Output::Send {
+                    from, to, payload, ..
+                } => common.effects.push_back(Effect::Datagram {
+                    from: SocketAddrV4::new(from, PORT),
+                    to,
+                    payload,
+                }),
+                Output::State(state) => states.push(state),
+                Output::Denied(code) => {
+                    outer.denied = Some(code);
+                    common.refuse(format!("outside-denied-{}", code.number()));
+                }
+                Output::Revoked => info!("the home agent outside has ended the registration"),
+                // Its home is no link of this host, and it has no foreign agent.
+                Output::AnswerArp(_) | Output::Solicit | Output::WantsKeepalive => {}
+            }
+        }
+        for state in states {
+            self.become_state_outside(state, common, now);
+        }
+    }
+
+    /// What its host needs for that: the gateway's messages come to this address, and out of the
+    /// tunnel device.
+    pub(super) fn want_outside(&self, desired: &mut Desired) {
+        let Some(outer) = &self.outer else { return };
+        let own = IpAddr::V4(outer.config.home_address);
+        desired.addresses.insert(own);
+        if self.gateway.is_wanted() {
+            let gateways = outer.gateways.iter();
+            let routes = gateways.map(|it| (Prefix::host((*it).into()), Some(own)));
+            desired.routes.extend(routes);
+        }
+    }
+
+    /// A message to the VPN gateway as a packet of the address that the home agent outside keeps:
+    /// it goes into that one's tunnel. `None`: it is none.
+    pub(in crate::run::mobility) fn outside_packet(
+        &mut self,
+        path: &Path,
+        payload: &[u8],
+    ) -> Option<Vec<u8>> {
+        let outer = self.outer.as_mut()?;
+        (path.local.ip() == IpAddr::V4(outer.config.home_address)).then_some(())?;
+        let mut packet = udp_packet(path.local, path.remote, 0, payload);
+        let header = packet.get_mut(..ipv4::HEADER_LEN)?;
+        // It must arrive, in fragments too.
+        header[4..6].copy_from_slice(&outer.next_id().to_be_bytes());
+        header[6..8].fill(0);
+        header[10..12].fill(0);
+        let sum = checksum(header);
+        header[10..12].copy_from_slice(&sum.to_be_bytes());
+        Some(packet)
+    }
+
+    fn become_state_outside(&mut self, state: State, common: &mut Common, now: Instant) {
+        let Some(outer) = &mut self.outer else { return };
+        outer.keepalive = None;
+        if let State::Registered {
+            tunnel, keepalive, ..
+        } = &state
+        {
+            outer.denied = None;
+            let every = Duration::from_secs((*keepalive).into());
+            outer.keepalive = (*keepalive > 0).then(|| (every, now + every));
+            info!(
+                care_of = %tunnel.care_of,
+                udp = tunnel.udp.map(|it| it.to_string()),
+                "registered outside"
+            );
+        }
+        let own = HomeNetwork {
+            address: outer.config.home_address,
+            prefix_len: 32,
+        };
+        let mut wanted = carriers::of_node(own, outer.config.home_agent, &state);
+        let traffic = outer.traffic();
+        for carrier in &mut wanted {
+            carrier.inbound = carrier.inbound.is_some().then(|| traffic.clone());
+            carrier.outbound = carrier.outbound.is_some().then(|| traffic.clone());
+        }
+        let changes = self.carriers.follow(Owner::Home(own.address), wanted);
+        common.plane(changes);
+    }
+}
