@@ -276,6 +276,11 @@ impl Session {
         self.established()?.ppk.as_ref()
     }
 
+    /// Whether each end has proven itself over both messages of IKE_SA_INIT.
+    pub fn has_full_transcript(&self) -> bool {
+        self.established().is_some_and(|it| it.covers_both)
+    }
+
     /// NATs between us and the peer.
     pub fn nat(&self) -> NatFinding {
         self.established().map(|it| it.nat).unwrap_or_default()
