@@ -17,12 +17,14 @@ import pytest
 
 from caravan.advice.answers import cited, missed, points, sentences
 from caravan.advice.choice import LESS, Miss, advise, applying, gains
+from caravan.advice.costs import cost as cost_of
 from caravan.advice.question import BUDGETS, Asked, budgets
-from caravan.advice.setting import read
+from caravan.advice.setting import Stay, read
+from caravan.advice.stacks import Stack, stacks
 from caravan.advice.stacks import parse as parse_stacks
-from caravan.advice.stacks import stacks
 from caravan.advice.standings import PERMITTED, VERDICTS, parse, standings
-from caravan.files import CATALOGUE, names
+from caravan.document import plain
+from caravan.files import CATALOGUE, find, names
 from caravan.lab import core
 from caravan.lab.cli import main
 from caravan.lab.exchanges import MACHINES
@@ -99,6 +101,27 @@ def test_access_protects_the_radio_alone_and_does_not_count_up_to_a_gateway() ->
     assert answer("advise-vehicle", *must)["answer"] == "wifi-open + ikev2-gcm"
     found = answer("advise-vehicle", *must, "--also", "unjudged")
     assert found["answer"] == "wifi-open + wireguard"
+
+
+def test_each_packet_of_a_split_message_gets_what_the_layers_below_add() -> None:
+    layers = {layer.name: layer for stack in stacks() for layer in stack.layers}
+    setting = read("advise-vehicle")
+    (wifi,) = (place for place in setting.places if place.link.is_wifi)
+    still = replace(setting, stays=(Stay(wifi, 10.0, is_roam=False),))
+
+    def setup_bytes(*names: str) -> float:
+        found = cost_of(Stack(tuple(layers[name] for name in names)), still).setup_bytes
+        assert found is not None
+        return found
+
+    packets = sum(
+        one.get("packets", 1)
+        for one in plain("exchange", find("exchange", "ikev2-psk-x25519-mlkem768").text)["message"]
+    )
+    assert packets == 7
+    added = setup_bytes("wpa3-sae", "ikev2-mlkem") - setup_bytes("wpa3-sae")
+    # CCMP adds 16 to each.
+    assert added == setup_bytes("ikev2-mlkem") + 16 * packets
 
 
 def test_what_lies_behind_the_end_of_the_protection_is_said_to_be_trusted(tmp_path: Path) -> None:

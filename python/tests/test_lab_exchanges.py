@@ -158,6 +158,8 @@ def test_every_packet_of_radius_has_room_for_what_must_be_in_it(name: str) -> No
         ("ikev2-psk-x25519-mlkem768", 3, 0),
         ("ikev2-eap-mschapv2", 6, 0),
         ("ikev2-eap-tls", 9, 0),
+        ("ikev2-psk-resumed", 2, 0),
+        ("ikev2-rsa2048-resumed", 2, 0),
         ("ikev2-mobike", 1, 0),
         # 100 octets, 20 of IP in IP and the trailer's 2 are 124 in whole words.
         ("mvpn-mobike", 1, 24 + 20 + 8 + 8 + 8 + 16),
@@ -208,6 +210,65 @@ def test_sae_sends_a_scalar_and_an_element_of_group_19() -> None:
 def test_ike_has_the_bytes_of_the_real_machine(name: str) -> None:
     """`python -m caravan.lab.exchanges python/caravan/catalogue/exchanges` writes them again."""
     assert find("exchange", name).text == text(name)
+
+
+BOTH = ["x25519-agree", "x25519-generate"]
+RSA = ["rsa2048-sign", "rsa2048-verify"]
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "peers"),
+    [
+        ("ikev2-psk", BOTH, BOTH),
+        # The key exchange of a first message serves the second one too, which has the cookie.
+        ("ikev2-psk-cookie", BOTH, BOTH),
+        ("ikev2-rsa2048", BOTH + RSA, BOTH + RSA),
+        (
+            "ikev2-ecdsa-p256",
+            [*BOTH, "ecdsa-p256-sign", "ecdsa-p256-verify"],
+            [*BOTH, "ecdsa-p256-sign", "ecdsa-p256-verify"],
+        ),
+        ("ikev2-eap-mschapv2", [*BOTH, "rsa2048-verify"], [*BOTH, "rsa2048-sign"]),
+        (
+            "ikev2-psk-mlkem768",
+            ["ml-kem-768-decapsulate", "ml-kem-768-generate"],
+            ["ml-kem-768-encapsulate"],
+        ),
+        (
+            "ikev2-rsa2048-x25519-mlkem768",
+            [*BOTH, *RSA, "ml-kem-768-decapsulate", "ml-kem-768-generate"],
+            [*BOTH, *RSA, "ml-kem-768-encapsulate"],
+        ),
+        # TLS has a key exchange of its own, and the gateway signs once more.
+        ("ikev2-eap-tls", [*BOTH * 2, *RSA, "rsa2048-verify"], [*BOTH * 2, *RSA, "rsa2048-sign"]),
+        # Main mode and a key exchange of the child's own.
+        ("ikev1-main-psk", ["modp1024-agree", "modp1024-generate"] * 2, None),
+        ("ikev2-psk-resumed", [], []),
+        ("ikev2-rsa2048-resumed", [], []),
+        ("ikev2-mobike", [], []),
+        ("ikev1-move", [], []),
+    ],
+)
+def test_both_ends_compute_what_the_protocol_asks(
+    name: str, own: list[str], peers: list[str] | None
+) -> None:
+    found = messages(name)
+
+    def done(key: str) -> list[str]:
+        works = (one.get(key, []) for one in found)
+        return sorted(word for work in works if isinstance(work, list) for word in work)
+
+    assert done("work") == sorted(own)
+    assert done("peer_work") == sorted(own if peers is None else peers)
+
+
+def test_a_ticket_takes_two_messages_more_bytes_than_a_key_and_fewer_than_certificates() -> None:
+    (asked, answered, *_) = (int(str(one["bytes"])) for one in messages("ikev2-psk-resumed"))
+    header, nonce, detection = 28, 36, 2 * 28
+    # A ticket instead of SA and key exchange (RFC 5723 §4.3.2); the answer has nothing of the kind.
+    assert asked > 28 + header + nonce + detection > answered - 40
+    whole = taken("ikev2-rsa2048")["bytes"]
+    assert taken("ikev2-rsa2048-resumed")["bytes"] < whole
 
 
 def test_the_first_message_of_ikev2_follows_from_its_formats() -> None:

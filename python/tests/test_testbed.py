@@ -61,6 +61,10 @@ client.recvfrom(2048)
 """
 
 
+ON_MACHINE = {folder: os.stat(folder).st_dev for folder in ("/run", "/dev/shm")}
+"""The file systems of the machine: this module is read before the testbed is entered."""
+
+
 def call(station: Host) -> None:
     """One datagram from port 4500 to the gateway's echo service and back."""
     station.run([sys.executable, "-c", CALL, GATEWAY_ADDRESS])
@@ -297,6 +301,12 @@ def test_nothing_is_left_and_networks_stand_side_by_side(output: Path) -> None:
     assert not attached.is_running()
     assert not Path(f"/proc/{sleeper}").exists()
     assert set(os.listdir("/run/netns")) == names
+
+
+@pytest.mark.parametrize("folder", ON_MACHINE)
+def test_what_other_programs_of_the_machine_write_is_not_seen(folder: str) -> None:
+    """Two inventories would differ by it."""
+    assert os.stat(folder).st_dev != ON_MACHINE[folder]
 
 
 def test_a_failed_network_leaves_nothing(output: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,17 +6,21 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 
+from caravan.document import plain
+from caravan.files import Entry
 from caravan.lab.core import LabError, Question, departures, find, kernel, scenario
+from caravan.lab.handshakes import Way, taken
 from caravan.testbed import Network, flow_end
 from caravan.testbed.flow_end import Listening, Received, Refused, results
 from caravan.testbed.graph import link_config, words
 from caravan.testbed.relay import LinkConfig
 from caravan.threeways import flows
-from caravan.threeways.bed import Setting
+from caravan.threeways.bed import Setting, running
 from caravan.threeways.compare import main
 from caravan.threeways.flows import Counted, Flows, two_ways
 
@@ -131,6 +135,55 @@ def test_a_station_that_moves_loses_the_same_datagrams_in_simulation_and_testbed
         assert (one.name, one.sent) == (other.name, other.sent)
         _same_gaps(one, other)
     _same_bytes(simulate, measured)
+
+
+CELL_B = """
+title = "The cell to which a station moves"
+rate = "5 Mbit/s"
+delay = "10 ms"
+sources.rate = "the scenario handover"
+sources.delay = "the scenario handover"
+"""
+DATAGRAMS_S = 0.01
+"""Between two datagrams to the station that moves."""
+
+
+def simulated_move(setting: Setting) -> dict[str, Any]:
+    """The tunnel of the station that moves."""
+    tunnels = kernel(setting.opened)["simulate"]["tunnels"]
+    found: dict[str, Any]
+    (found,) = (one for one in tunnels if one["station"] == "ms2")
+    return found
+
+
+def test_the_gap_of_a_move_is_computed_and_simulated_alike() -> None:
+    found = simulated_move(Setting.of(Question("handover", ("run.time=7 s",)).request()))
+    entry = find("exchange", "ikev2-mobike")
+    way = Way(Entry("link", "cell-b", "cell-b", CELL_B), find("device", "cortex-a53"))
+    model_s = taken(entry.text, way).gap_ms / 1e3
+    (move,) = found["moves"]
+    assert move["to"] == "cell-b"
+    assert model_s - 0.001 < move["data_gap_s"] < model_s + DATAGRAMS_S + 0.001, model_s
+    # The answer comes after a round trip as well.
+    assert move["gap_s"] == pytest.approx(model_s, rel=0.1)
+    rows = [(row["is_sent"], row["wire_bytes"]) for row in found["later"]]
+    written = plain(entry.file, entry.text)["message"]
+    assert rows == [(one["from"] == "node", one["bytes"]) for one in written]
+
+
+@pytest.mark.root
+def test_a_move_has_the_same_messages_in_simulation_and_testbed(tmp_path: Path) -> None:
+    setting = Setting.of(Question("handover", ("run.time=7 s",)).request())
+    setting.check_testbed()
+    rows = [(row["is_sent"], row["wire_bytes"]) for row in simulated_move(setting)["later"]]
+    names = [node["name"] for node in setting.scenario["nodes"]]
+    with running(setting, tmp_path) as bed:
+        came = flows.run(bed, tmp_path)
+        station = bed.stations[names.index("ms2")]
+        told = [message for message in station.messages() if message.exchange == "informational"]
+    assert all(flow.received > 0 for flow in came)
+    measured = [(one.direction == "sent", one.size_bytes + 28 * one.datagrams) for one in told]
+    assert sorted(measured) == sorted(rows), measured
 
 
 @pytest.mark.root

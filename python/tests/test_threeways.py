@@ -68,6 +68,7 @@ exchange = "ikev2"
 proposal = "aes128gcm16-prfsha256-{method}"
 proof = "{proof}"
 """
+RESUMED = f"{IKEV2}resumed = true\n"
 MARKER = bytes(4)
 X25519, HYBRID = "curve25519", "curve25519-ke1_mlkem768"
 SIGNATURE_BYTES = 2
@@ -115,6 +116,32 @@ def test_ikev2_has_the_same_messages_at_each_level(
 
 @pytest.mark.root
 @pytest.mark.parametrize(
+    ("method", "proof"),
+    [
+        (X25519, "psk"),
+        (X25519, "rsa2048"),
+        (X25519, "eap-mschapv2"),
+        (HYBRID, "psk"),
+    ],
+)
+def test_a_lost_session_goes_on_with_the_same_messages_at_each_level(
+    method: str, proof: str, tmp_path: Path
+) -> None:
+    text = RESUMED.format(method=method, proof=proof)
+    levels = three_ways(own_policy("3des-md5", text), tmp_path)
+    assert levels.testbed is not None
+    print({name: (levels.simulate[name], levels.testbed[name]) for name in NAMES})
+    assert levels.simulate["handshake_messages"] == 4
+    for name in ("handshake_messages", "handshake_bytes", "wire_bytes_64", "wire_bytes_480"):
+        assert levels.model[name] == levels.simulate[name] == levels.testbed[name], name
+    for level in ("model", "testbed"):
+        difference = levels.difference("handshake_ms", level)
+        # A namespace computes, the lab's ends here do not.
+        assert difference is not None and -0.5 < difference < TCP_TOLERANCE, level
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
     ("text", "split", "first_marked"),
     [
         (IKEV1.format(mode="main", proof="psk"), set(), 4),
@@ -122,6 +149,7 @@ def test_ikev2_has_the_same_messages_at_each_level(
         (IKEV1.format(mode="aggressive", proof="rsa2048"), {1, 2}, 2),
         (IKEV2.format(method=X25519, proof="psk"), set(), 2),
         (IKEV2.format(method=X25519, proof="rsa2048"), {2, 3}, 2),
+        (RESUMED.format(method=X25519, proof="psk"), set(), 2),
     ],
 )
 def test_each_message_of_a_captured_handshake_has_the_octets_of_the_lab(

@@ -6,20 +6,14 @@
 
 use core::ops::Range;
 
-use zeroize::Zeroizing;
-
-use crate::packet::{Encryption, PacketKey, Protection};
+use crate::packet::{Encryption, Protection, RawKey};
 
 pub use crate::packet::BadIcv;
 
 /// The keys of one direction. The ciphers are those of packets. An IKE SA has a message in minutes,
 /// and a gateway has many IKE SAs: so the keys are kept as they are, and prepared for each message.
 /// Key schedules would take twenty times the memory.
-pub struct MessageKey {
-    protection: Protection,
-    /// SK_e, then SK_a.
-    keys: Zeroizing<Box<[u8]>>,
-}
+pub struct MessageKey(RawKey);
 
 /// Why an encrypted payload is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,22 +34,12 @@ impl MessageKey {
             protection.is_authenticated() && protection.encryption != Encryption::Null,
             "IKE encrypts and authenticates"
         );
-        assert_eq!(encryption.len(), protection.encryption_key_len());
-        assert_eq!(integrity.len(), protection.integrity_key_len());
-        Self {
-            protection,
-            keys: Zeroizing::new([encryption, integrity].concat().into()),
-        }
+        Self(RawKey::new(protection, encryption, integrity))
     }
 
     /// How it protects.
     pub fn protection(&self) -> Protection {
-        self.protection
-    }
-
-    fn prepared(&self) -> PacketKey {
-        let (encryption, integrity) = self.keys.split_at(self.protection.encryption_key_len());
-        PacketKey::new(self.protection, encryption, integrity)
+        self.0.protection()
     }
 
     /// Octets of IV, ciphertext and ICV for a clear text of this length.
@@ -88,7 +72,7 @@ impl MessageKey {
         body[..clear.len()].copy_from_slice(clear);
         body[clear.len()..padded_len].fill(0);
         body[padded_len - 1] = pad_len as u8;
-        let key = self.prepared();
+        let key = self.0.prepare();
         key.encrypt(head, iv, body);
         key.write_mac(message, &[]);
     }
@@ -105,7 +89,7 @@ impl MessageKey {
         let end = end
             .filter(|end| *end >= body_at + PAD_LENGTH_LEN)
             .ok_or(BadIcv)?;
-        let key = self.prepared();
+        let key = self.0.prepare();
         key.check_mac(message, &[])?;
         let (head, body) = message.split_at_mut(body_at);
         let (head, iv) = head.split_at(start);

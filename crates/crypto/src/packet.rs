@@ -4,11 +4,15 @@
 //! Follows RFC 4303 §3.3 and §3.4, and for each algorithm the document named there. The engine does
 //! padding, sequence numbers and replay windows.
 
+mod resting;
+
 use crate::aead::{Aead, AeadKey, ICV_LEN};
 use crate::cipher::{CbcKey, Cipher};
 use crate::hash::{Hash, HmacKey, is_equal};
 
 pub use crate::aead::BadIcv;
+pub(crate) use resting::RawKey;
+pub use resting::RestingKey;
 
 /// ESP encryption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

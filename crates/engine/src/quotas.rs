@@ -45,20 +45,20 @@ const TELL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// This many at once, then one more after each `every`.
 #[derive(Clone, Copy)]
-struct Rate {
+pub(crate) struct Rate {
     burst: u32,
     every: Duration,
 }
 
 impl Rate {
-    const fn new(burst: u32, every: Duration) -> Self {
+    pub(crate) const fn new(burst: u32, every: Duration) -> Self {
         Self { burst, every }
     }
 }
 
 /// The amount taken, as the time when it is refilled.
 #[derive(Clone, Copy, Default)]
-struct Bucket(Instant);
+pub(crate) struct Bucket(Instant);
 
 impl Bucket {
     fn has(self, rate: Rate, now: Instant) -> bool {
@@ -67,6 +67,15 @@ impl Bucket {
 
     fn take(&mut self, rate: Rate, now: Instant) {
         self.0 = self.0.max(now) + rate.every;
+    }
+
+    /// Takes one, if there is one.
+    pub(crate) fn take_one(&mut self, rate: Rate, now: Instant) -> bool {
+        let has = self.has(rate, now);
+        if has {
+            self.take(rate, now);
+        }
+        has
     }
 }
 

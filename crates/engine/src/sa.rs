@@ -8,7 +8,7 @@ mod sender;
 use core::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use crypto::packet::{PacketKey, Protection};
+use crypto::packet::{Protection, RestingKey};
 use zeroize::ZeroizeOnDrop;
 
 pub use self::kinds::{Direction, Encapsulation, Protocol};
@@ -253,13 +253,13 @@ pub struct Keys {
 }
 
 impl Ipsec {
-    /// Prepares the keys: once for each SA.
-    pub(crate) fn packet_key(&self) -> PacketKey {
+    /// The keys, which are prepared for the first packet.
+    pub(crate) fn packet_key(&self) -> RestingKey {
         let Keys {
             encryption,
             integrity,
         } = &self.keys;
-        PacketKey::new(self.protection, &encryption.0, &integrity.0)
+        RestingKey::new(self.protection, &encryption.0, &integrity.0)
     }
 }
 

@@ -38,6 +38,7 @@
 //!                                 # eap-mschapv2, eap-tls
 //! cookie = true                   # of IKEv2: the gateway is under load; absent: false
 //! fragments = false               # of IKEv2: whole messages; absent: true
+//! resumed = true                  # of IKEv2: by a ticket of a session that was lost; absent: false
 //! ```
 //! With EAP the gateway proves itself by an RSA key of 2048 bits, and so does the station with
 //! EAP-TLS.
@@ -84,7 +85,7 @@ pub use profile::{Entry, Missing, Profile, Unit};
 pub use records::{HEADER_BYTES, RECORD_MAX, Records, TlsVersion};
 pub use skip::{SkipParts, SkipSuite};
 pub use suite::{PAPER_SUITES, Standing, Suite};
-pub use works::is_operation;
+pub use works::{is_operation, operation_of};
 
 #[cfg(test)]
 mod tests;

@@ -195,7 +195,7 @@ class _Meter:
         if not links:
             return None
 
-        def sized(link: int) -> Callable[[int], float]:
+        def sized(link: int) -> Callable[[float], float]:
             return lambda size: self._through(self.stack.below(layer.at), place, link, size)
 
         behind = place.gateway if layer.at == ACCESS else ()
@@ -358,7 +358,7 @@ def _exchange(
     return answer
 
 
-def _combined(names: Sequence[str], sized: Callable[[int], float]) -> str:
+def _combined(names: Sequence[str], sized: Callable[[float], float]) -> str:
     """Exchanges one after the other as one text, with messages as large as a link carries them.
 
     They belong to one layer, so all of them are frames of one link or all are packets.
@@ -380,13 +380,16 @@ def _combined(names: Sequence[str], sized: Callable[[int], float]) -> str:
     return "\n".join((*lines, *parts)) + "\n"
 
 
-def _lines(message: dict[str, Any], sized: Callable[[int], float]) -> list[str]:
+def _lines(message: dict[str, Any], sized: Callable[[float], float]) -> list[str]:
     keys = ("from", "says", "source", "work", "peer_work", "relayed")
     lines = [
         f"{key} = {json.dumps(message[key], ensure_ascii=False)}" for key in keys if key in message
     ]
     if "bytes" in message:
-        lines.append(f"bytes = {round(sized(message['bytes']))}")
+        # Each packet of a message gets what the layers below add.
+        packets = message.get("packets", 1)
+        lines.append(f"bytes = {round(packets * sized(message['bytes'] / packets))}")
+        lines += [f"packets = {packets}"] if packets > 1 else []
     return lines
 
 

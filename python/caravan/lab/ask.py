@@ -2,20 +2,22 @@
 
 The path is `station - link - gateway - server`. The gateway and everything behind it take no time:
 the ranking is about the device and the link. Without a capture, packets are Poisson with the sizes
-of TR 101 112's web browsing, cut at 1500 bytes. Left out: handshakes, keepalives, and loss.
+of TR 101 112's web browsing, cut at 1500 bytes. The key exchange of each policy stands beside that:
+it comes once, before the packets, and has no part in their delays. Left out: renewals, keepalives,
+and loss.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from caravan.files import Entry
-from caravan.lab import core
+from caravan.lab import core, handshakes
 from caravan.lab.core import (
     LabError,
     ask_slow,
@@ -26,6 +28,7 @@ from caravan.lab.core import (
     opened,
     positive,
 )
+from caravan.lab.handshakes import Handshake, Way
 from caravan.lab.simulation import simulate_run
 from caravan.numbers import significant
 from caravan.progress import progress
@@ -47,15 +50,26 @@ STANDING_ORDER = {"current": 0, "legacy": 2, BASELINE: 3}
 UNENCRYPTED = 1
 """Policies that only authenticate rank below permitted ones that encrypt."""
 
+DELAY, HANDSHAKE = "delay", "handshake"
+RANKS = {
+    DELAY: "by smaller mean delay, or by higher rate where there is none",
+    HANDSHAKE: "by the shorter key exchange, those whose time leaves something out after the "
+    "others, those without keys last, and equal ones by smaller mean delay",
+}
+"""What decides among policies of equal standing, by the word for it."""
 ORDER = (
     "best first: carried, barely, not, unknown; then policies that today's standards permit and "
     "that encrypt, then those that only authenticate, then legacy; then those whose key exchange "
-    "no standard deprecates; then by smaller mean delay, or "
-    "by higher rate where there is none; last, as the baseline only, policies without protection"
+    "no standard deprecates; then {rank}; last, as the baseline only, policies without protection"
 )
 LEFT_OUT = (
-    "not counted: key exchanges and their renewals, NAT keepalives (29 bytes of IP in every 20 s "
-    "in which nothing is sent), and dead peer detection"
+    "not counted in delays and rates: key exchanges and their renewals, NAT keepalives (29 bytes "
+    "of IP in every 20 s in which nothing is sent), and dead peer detection"
+)
+HANDSHAKES = (
+    "key exchanges have the messages of the real machine, behind a NAT, with small certificates; "
+    "nothing is lost, and the gateway computes in no time. Times end when the device may send its "
+    "first data, at a move when data comes to the new address"
 )
 
 SCENARIO = """
@@ -125,6 +139,8 @@ class AskRequest:
     """Address of the device in the capture; None uses all packets."""
     policies: tuple[str, ...] = ()
     """Names or files besides those of the catalogue."""
+    rank: str = DELAY
+    """What decides among policies of equal standing: a word of `RANKS`."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +151,10 @@ class Verdict:
     number. `load` is the work per second that all the traffic brings to the `busiest` part, 1 or
     more if it is not carried; `utilisation` is the share of the time in which it works. `standing`
     is that of the algorithms, `is_forbidden` whether a standard says MUST NOT of one of them;
-    `exchange` is about the key exchange itself.
+    `exchange` is about the key exchange itself: why standards deprecate it. `rounds` is how often
+    the device waits in it, `handshake_bytes` its IP packets, `handshake_ms` the time until the
+    first data may leave: None if keys are there by hand, or for what `handshake_why` says. If
+    `handshake_is_least`, that says what the time leaves out.
     """
 
     policy: str
@@ -158,13 +177,19 @@ class Verdict:
     load: float | None = None
     utilisation: float | None = None
     why: str = ""
+    rounds: int | None = None
+    handshake_bytes: float | None = None
+    handshake_ms: float | None = None
+    handshake_is_least: bool = False
+    handshake_why: str = ""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Policies by rank, and what their numbers leave out."""
+    """Policies by rank, the key exchanges of IKE, and what their numbers leave out."""
 
     verdicts: list[Verdict]
+    exchanges: list[handshakes.Exchange]
     assumptions: list[str]
     caveats: list[str]
     capture: Mapping[str, int] | None
@@ -175,6 +200,8 @@ def answer(asked: AskRequest, jobs: int | None = None, console: Console | None =
     """Every policy of the catalogue and of `asked`, in the order that `ORDER` describes."""
     if (asked.rate_kbps is None) == (asked.capture is None):
         raise LabError("--traffic, --rate-kbps: give one of them")
+    if asked.rank not in RANKS:
+        raise LabError(f"--rank: {asked.rank} is not one of {', '.join(RANKS)}")
     positive(
         rate_kbps=asked.rate_kbps, bytes=asked.packet_bytes, mips=asked.mips, mhz=asked.clock_mhz
     )
@@ -206,21 +233,66 @@ def answer(asked: AskRequest, jobs: int | None = None, console: Console | None =
             found = _simulated(request, policies, asked, jobs, console)
     except LabError as fault:
         raise _in_options(fault) from None
-    order = {"yes": 0, "barely": 1, "no": 2, "unknown": 3}
-    ranked = sorted(
-        found,
-        key=lambda one: (
-            one.standing == BASELINE,
-            order[one.carried],
-            _worth(one),
-            # today's exchange before one that a standard deprecates
-            one.exchange is not None,
-            one.delay_ms if one.delay_ms is not None else float("inf"),
-            -(one.capacity_kbps or 0.0),
-            one.policy,
-        ),
+    way = Way(find("link", asked.link), find("device", asked.device), asked.mips, asked.clock_mhz)
+    found = _with_handshakes(found, policies, (*catalogue(), *own), way)
+    return Answer(
+        sorted(found, key=partial(_place, rank=asked.rank)),
+        handshakes.of_catalogue(way),
+        assumptions(asked, request),
+        caveats(asked, capture),
+        capture,
     )
-    return Answer(ranked, assumptions(asked, request), caveats(asked, capture), capture)
+
+
+def order(rank: str) -> str:
+    """How policies are ranked, in one sentence."""
+    return ORDER.format(rank=RANKS[rank])
+
+
+def _place(one: Verdict, rank: str) -> tuple[Any, ...]:
+    """The place of a policy: better ones are smaller."""
+    carried = {"yes": 0, "barely": 1, "no": 2, "unknown": 3}
+    delay = one.delay_ms if one.delay_ms is not None else float("inf")
+    time_ms = one.handshake_ms if one.handshake_ms is not None else float("inf")
+    handshake = (one.rounds is None, one.handshake_is_least, time_ms)
+    return (
+        one.standing == BASELINE,
+        carried[one.carried],
+        _worth(one),
+        # today's exchange before one that a standard deprecates
+        one.exchange is not None,
+        handshake if rank == HANDSHAKE else (),
+        delay,
+        -(one.capacity_kbps or 0.0),
+        one.policy,
+    )
+
+
+def _with_handshakes(
+    found: Sequence[Verdict],
+    policies: Sequence[Mapping[str, Any]],
+    entries: Sequence[Entry],
+    way: Way,
+) -> list[Verdict]:
+    """The verdicts with the key exchanges of their policies."""
+    texts = {entry.name: entry for entry in entries if entry.kind == "policy"}
+    families = {policy["name"]: policy["outer"] for policy in policies}
+
+    def told(one: Verdict) -> Verdict:
+        taken = handshakes.of_policy(texts[one.policy], families[one.policy], way)
+        if isinstance(taken, Handshake):
+            return replace(
+                one,
+                rounds=taken.rounds,
+                handshake_bytes=taken.bytes,
+                handshake_ms=taken.send_ms,
+                handshake_is_least=bool(taken.least),
+                handshake_why=taken.least,
+            )
+        why = "keys are there by hand" if taken is None else taken
+        return replace(one, handshake_why="" if one.standing == BASELINE else why)
+
+    return [told(one) for one in found]
 
 
 def assumptions(asked: AskRequest, request: Mapping[str, object]) -> list[str]:
@@ -233,7 +305,7 @@ def assumptions(asked: AskRequest, request: Mapping[str, object]) -> list[str]:
         of += f" and a delay of {significant(delay_s * 1e3)} ms"
     sources = {one["key"]: one["source"] for one in link["sources"]}
     of += f" ({sources['delay']})" if delay_s and "delay" in sources else " (caravan-lab show)"
-    return [_traffic(asked, request), of, LEFT_OUT]
+    return [_traffic(asked, request), of, LEFT_OUT, HANDSHAKES]
 
 
 def _traffic(asked: AskRequest, request: Mapping[str, object]) -> str:

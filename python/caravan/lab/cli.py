@@ -20,8 +20,8 @@ import typer
 
 from caravan.advice.commands import add_to as add_advice_to
 from caravan.background import IS_TOLD_TO_END, leave
-from caravan.lab import core, layers, tables
-from caravan.lab.ask import AskRequest, Verdict, answer
+from caravan.lab import core, layers, ranking, tables
+from caravan.lab.ask import DELAY, AskRequest, Verdict, answer
 from caravan.lab.core import LabError, Question
 from caravan.lab.edits import Choice, in_options, question
 from caravan.lab.freshness import is_stale, remedy
@@ -338,11 +338,19 @@ def ask_command(
             "caravan-ask-DEVICE-LINK-TRAFFIC.html here, which never replaces another kind of file",
         ),
     ] = None,
+    rank: Annotated[
+        str,
+        typer.Option(
+            metavar="WORD",
+            help="what decides among policies of equal standing: delay, or handshake for the key "
+            "exchange that brings a tunnel up",
+        ),
+    ] = DELAY,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1)] = 1,
     jobs: Jobs = None,
     as_json: Json = False,
 ) -> None:
-    """Rank all policies for a device, a link and your traffic."""
+    """Rank all policies for a device, a link and your traffic, and their key exchanges."""
     direction = "down" if down else "up"
     asked = AskRequest(
         device,
@@ -356,15 +364,16 @@ def ask_command(
         seed,
         station,
         tuple(policies or ()),
+        rank,
     )
     if picture is not None:
         _check_picture(picture)
     found = answer(asked, jobs, _errors())
     drawn, why = _draw(picture, asked, found.verdicts)
     if as_json:
-        _print_json(tables.verdicts_json(asked, found, drawn))
+        _print_json(ranking.verdicts_json(asked, found, drawn))
     else:
-        tables.verdicts(_output(), asked, found)
+        ranking.verdicts(_output(), asked, found)
         if drawn is not None:
             other = "" if picture is not None else " (-o FILE sets another file)"
             _output().print(f"Picture  {drawn.resolve()}{other}", markup=False)

@@ -1,16 +1,17 @@
 """The exchange files of IKE, from the messages of this program's own machine.
 
 Each is a policy that the event kernel runs in the scenario `road`, or a move in `handover`: the
-sizes are those of its messages, `python -m caravan.lab.exchanges FOLDER` writes them, and a test
-compares the files with the machine. What each end computes is what the protocol asks of it; the
-prf and the ciphers of messages cost next to nothing beside that, and are left out.
+sizes are those of its messages, and the work is what both ends counted.
+`python -m caravan.lab.exchanges FOLDER` writes them, and a test compares the files with the
+machine. The prf and the ciphers of messages cost next to nothing beside the operations of key
+exchanges, and are left out.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,23 +31,7 @@ proof = "{proof}"
 {more}
 """
 X25519 = "aes128gcm16-prfsha256-curve25519"
-METHODS = {
-    "modp1024": "modp1024",
-    "modp2048": "modp2048",
-    "ecp256": "p256",
-    "curve25519": "x25519",
-    "mlkem768": "ml-kem-768",
-    "mlkem1024": "ml-kem-1024",
-}
-"""The names of key exchanges in operations, by their words in proposals."""
-SIGNATURES = {
-    "rsa2048": "rsa2048",
-    "ecdsa-p256": "ecdsa-p256",
-    "ed25519": "ed25519",
-    "eap-mschapv2": "rsa2048",
-    "eap-tls": "rsa2048",
-}
-"""The key with which a gateway signs, by proof."""
+RESUMED = "resumed = true"
 MOBILE_IN_ESP = """
 # In IP in IP to the home agent, in ESP in UDP with AES-128-GCM to the gateway: 20 and 2 octets are
 # filled up to whole words with it, then 20 of IP, 8 of UDP, 8 of ESP, 8 of the IV, 16 of the ICV.
@@ -74,12 +59,6 @@ class Machine:
     more: str = ""
     is_move: bool = False
     data: str = ""
-
-    @property
-    def methods(self) -> list[str]:
-        """The operations' names of its key exchanges."""
-        words = self.proposal.replace("ke1_", "").split("-")
-        return [METHODS[word] for word in words if word in METHODS]
 
 
 def _v1(title: str, proof: str, proposal: str, suite: str, *, is_move: bool = False) -> Machine:
@@ -137,6 +116,12 @@ MACHINES = {
     "ikev2-rsa2048-x25519-mlkem768": Machine(
         "IKEv2 with RSA-2048, X25519 and ML-KEM-768", "rsa2048", _hybrid("mlkem768")
     ),
+    "ikev2-psk-resumed": Machine(
+        "IKEv2: a lost session goes on by its ticket, pre-shared key", "psk", more=RESUMED
+    ),
+    "ikev2-rsa2048-resumed": Machine(
+        "IKEv2: a lost session goes on by its ticket, RSA-2048", "rsa2048", more=RESUMED
+    ),
     "ikev2-mobike": Machine("IKEv2: MOBIKE, a new address", "rsa2048", is_move=True),
     "mvpn-mobike": Machine(
         "VPN with MOBIKE, Mobile IP inside: a move (RFC 5266)",
@@ -157,15 +142,20 @@ def text(name: str) -> str:
     if machine.is_move:
         # The gateway sends to the new address from the first authentic message on.
         lines.append("knows = 1")
-    for row, (own, peers) in zip(rows, _works(machine, rows), strict=True):
-        lines += ["", "[[message]]", f'from = "{"node" if row["is_sent"] else "peer"}"']
+    for row in rows:
         says, source = _said(machine, row)
-        lines += [f'says = "{says}"', f'source = "{source}"', f"bytes = {row['wire_bytes']}"]
-        if row["datagrams"] > 1:
-            lines.append(f"packets = {row['datagrams']}")
-        lines += [f"work = {json.dumps(own)}"] if own else []
-        lines += [f"peer_work = {json.dumps(peers)}"] if peers else []
+        lines += ["", *message(row, says, source)]
     return "\n".join(lines) + "\n" + machine.data
+
+
+def message(row: Mapping[str, Any], says: str, source: str) -> list[str]:
+    """The lines of a message in an exchange file, from a row of the event kernel's outcome."""
+    lines = ["[[message]]", f'from = "{"node" if row["is_sent"] else "peer"}"']
+    lines += [f'says = "{says}"', f'source = "{source}"', f"bytes = {row['wire_bytes']}"]
+    if row["datagrams"] > 1:
+        lines.append(f"packets = {row['datagrams']}")
+    lines += [f"{key} = {json.dumps(row[key])}" for key in ("work", "peer_work") if row.get(key)]
+    return lines
 
 
 def _about(machine: Machine) -> Iterator[str]:
@@ -179,6 +169,9 @@ def _about(machine: Machine) -> Iterator[str]:
             "A station in a tunnel gets an address on another link. What follows a move and is not"
         )
     )
+    if machine.more == RESUMED:
+        yield "The ticket is of a session whose gateway has begun anew since. The wait until the"
+        yield "station noticed that is left out."
     if machine.is_move:
         yield "needed for it, such as a renewal, is left out."
     if machine.is_move and machine.exchange == "ikev2":
@@ -230,79 +223,11 @@ def _said(machine: Machine, row: dict[str, Any]) -> tuple[str, str]:
         "init": ("IKE_SA_INIT", "RFC 7296 §1.2, §2.6"),
         "intermediate": ("IKE_INTERMEDIATE", "RFC 9242 §3.3; RFC 9370 §2.2.2"),
         "auth": ("IKE_AUTH", "RFC 7296 §1.2, §2.16"),
+        "resume": ("IKE_SESSION_RESUME", "RFC 5723 §4.3.2"),
     }[exchange]
+    if machine.more == RESUMED and exchange == "auth":
+        source = "RFC 5723 §4.3.3"
     return (f"{name} {kind}", source)
-
-
-def _works(machine: Machine, rows: Rows) -> list[tuple[list[str], list[str]]]:
-    """What node and peer compute for each message."""
-    works: list[tuple[list[str], list[str]]] = [([], []) for _ in rows]
-    if machine.is_move:
-        return works
-    if machine.exchange == "ikev2":
-        _works_of_ikev2(machine, rows, works)
-    else:
-        _works_of_ikev1(machine, rows, works)
-    return works
-
-
-def _works_of_ikev1(machine: Machine, rows: Rows, works: list[tuple[list[str], list[str]]]) -> None:
-    (method, *_) = machine.methods
-    names = [row["what"] for row in rows]
-    keyed = [("main 3", "main 4"), ("quick 1", "quick 2")]
-    for asked, answered in keyed:
-        works[names.index(asked)][0].append(f"{method}-generate")
-        node, peer = works[names.index(answered)]
-        peer += [f"{method}-generate", f"{method}-agree"]
-        node.append(f"{method}-agree")
-    if signature := SIGNATURES.get(machine.proof):
-        for name, is_own in (("main 5", True), ("main 6", False)):
-            node, peer = works[names.index(name)]
-            (node if is_own else peer).append(f"{signature}-sign")
-            (peer if is_own else node).append(f"{signature}-verify")
-
-
-def _works_of_ikev2(machine: Machine, rows: Rows, works: list[tuple[list[str], list[str]]]) -> None:
-    kinds = [str(row["what"]).split(" ", 1)[0] for row in rows]
-    # With a cookie the first message comes again, and its key exchange is that of the second.
-    last_init = max(at for at, kind in enumerate(kinds) if kind == "init")
-    between = [at for at, kind in enumerate(kinds) if kind == "intermediate"]
-    starts = [last_init - 1, *between[::2]]
-    for method, at in zip(machine.methods, starts, strict=True):
-        works[at if at > 0 else 0][0].append(f"{method}-generate")
-        node, peer = works[at + 1]
-        if method.startswith("ml-kem"):
-            peer.append(f"{method}-encapsulate")
-            node.append(f"{method}-decapsulate")
-        else:
-            peer += [f"{method}-generate", f"{method}-agree"]
-            node.append(f"{method}-agree")
-    signature = SIGNATURES.get(machine.proof)
-    if signature is None:
-        return
-    first = kinds.index("auth")
-    node, peer = works[first + 1]
-    peer.append(f"{signature}-sign")
-    node.append(f"{signature}-verify")
-    if machine.proof == "eap-tls":
-        _works_of_tls(rows, works, first + 2, signature)
-    elif not machine.proof.startswith("eap-"):
-        node, peer = works[first]
-        node.append(f"{signature}-sign")
-        peer.append(f"{signature}-verify")
-
-
-def _works_of_tls(
-    rows: Rows, works: list[tuple[list[str], list[str]]], first: int, signature: str
-) -> None:
-    """Identity, the server's start; then the hello, the server's flight, and the client's."""
-    hello = first + 2
-    works[hello][0].append("x25519-generate")
-    works[hello + 1][1].extend(["x25519-generate", "x25519-agree", f"{signature}-sign"])
-    sizes = [row["wire_bytes"] if row["is_sent"] else 0 for row in rows]
-    large = [at for at in range(hello + 1, len(rows)) if sizes[at] > sizes[hello]]
-    works[large[0]][0].extend(["x25519-agree", f"{signature}-verify", f"{signature}-sign"])
-    works[large[0] + 2][1].append(f"{signature}-verify")
 
 
 def main(folder: Path) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from caravan.lab.ask import ORDER, Answer, AskRequest, Verdict
+from caravan.lab.columns import show as _show
+from caravan.lab.columns import standing as _standing
+from caravan.lab.columns import table as _table
 from caravan.lab.core import version
 from caravan.lab.layers import why
 from caravan.lab.policies import Policies
@@ -16,49 +16,6 @@ from caravan.numbers import missing, significant
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
-
-WIDEST = 10_000
-GAP = 2
-"""Blanks between two columns."""
-CARRIED_STYLE = {"yes": "green", "barely": "yellow", "no": "red"}
-
-
-def _table(*columns: str, right: Sequence[str] = ()) -> Table:
-    from rich.table import Table  # noqa: PLC0415
-
-    table = Table(box=None, pad_edge=False)
-    for number, column in enumerate(columns):
-        is_right = column in right
-        is_whole = is_right or number == 0
-        table.add_column(column, justify="right" if is_right else "left", no_wrap=is_whole)
-    return table
-
-
-def _show(console: Console, table: Table) -> None:
-    """Print a table without the blanks that would fill its last column."""
-    least = _least_width(console, table)
-    if least > console.width:
-        # Let the terminal wrap lines rather than truncate names and numbers.
-        table.width = least
-    with console.capture() as captured:
-        console.print(table)
-    for line in captured.get().splitlines():
-        console.file.write(f"{line.rstrip()}\n")
-
-
-def _least_width(console: Console, table: Table) -> int:
-    """The least width with whole names and numbers, and other columns broken at each word."""
-    from rich.measure import Measurement  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    options = console.options.update(width=WIDEST)
-    least = 0
-    for column in table.columns:
-        texts = [Text.from_markup(str(cell)) for cell in (column.header, *column.cells)]
-        sizes = [Measurement.get(console, options, text) for text in texts]
-        least += max(size.maximum if column.no_wrap else size.minimum for size in sizes)
-    return least + (len(table.columns) - 1) * GAP
 
 
 def price(console: Console, found: Mapping[str, Any]) -> None:
@@ -235,7 +192,7 @@ def flows(console: Console, found: Mapping[str, Any]) -> None:
             table.add_row(link["name"], *(f"{count:,}" for count in counts))
         _show(console, table)
     _arrivals(console, found["model"], run)
-    _moves(console, run.get("mobile", ()))
+    _moves(console, [*run.get("mobile", ()), *run["tunnels"]])
     for drop in run["drops"]:
         console.print(
             f"{drop['place']} dropped {drop['packets']:,}: {drop['reason']}", markup=False
@@ -281,7 +238,7 @@ def _moves(console: Console, nodes: Sequence[Mapping[str, Any]]) -> None:
     right = ("at, s", "reachable after, ms", "data after, ms")
     table = _table("node", "moved to", *right, right=right)
     for node in nodes:
-        for move in node["moves"]:
+        for move in node.get("moves", ()):
             gaps = (move["gap_s"], move["data_gap_s"])
             cells = ("-" if gap is None else significant(gap * 1e3) for gap in gaps)
             table.add_row(node["station"], move["to"], significant(move["at_s"]), *cells)
@@ -332,77 +289,6 @@ def _both_levels(
         yield f"datagrams that came, of {streamed['sent']:,}", None, streamed["received"]
     if moved is not None:
         yield "TCP, kbit/s", model["throughput_bps"] / 1e3, moved["throughput_bps"] / 1e3
-
-
-def verdicts(console: Console, asked: AskRequest, answer: Answer) -> None:
-    """Policies by rank, each with its reason."""
-    console.print(f"{asked.device} over {asked.link}; {ORDER}", markup=False)
-    found = answer.verdicts
-    right = ("delay, ms", "95 %, ms", "kbit/s", "at most", "bytes")
-    table = _table("policy", "carried", "standing", *right, right=right)
-    priced = [one for one in found if one.carried != "unknown"]
-    for one in priced:
-        style = CARRIED_STYLE[one.carried]
-        table.add_row(
-            one.policy,
-            f"[{style}]{one.carried}[/]",
-            _standing_of(one),
-            significant(one.delay_ms),
-            _between(one.p95_between_ms),
-            significant(one.throughput_kbps),
-            significant(one.capacity_kbps),
-            "-" if one.expansion is None else f"x {one.expansion:.3f}",
-        )
-    _show(console, table)
-    for assumption in answer.assumptions:
-        console.print(f"Assumed: {assumption}", markup=False)
-    for caveat in answer.caveats:
-        console.print(f"Caveat: {caveat}", markup=False)
-    for one in priced:
-        console.print(f"{one.policy}: {one.why}", markup=False)
-    for one in found:
-        if one.carried == "unknown":
-            console.print(f"{one.policy}: {one.why}", markup=False, style="dim")
-
-
-def _between(ends: tuple[float, float] | None) -> str:
-    """A percentile: a number if it is exact enough, otherwise a range."""
-    if ends is None:
-        return "-"
-    low, high = (significant(end) for end in ends)
-    return low if low == high else f"{low} to {high}"
-
-
-def _standing(word: str, *, is_forbidden: bool) -> str:
-    """The standing of algorithms, and whether a standard forbids any of them."""
-    return f"{word}, MUST NOT" if is_forbidden else word
-
-
-def _standing_of(one: Verdict) -> str:
-    """The standing of a verdict's algorithms, and of its key exchange."""
-    said = _standing(one.standing, is_forbidden=one.is_forbidden)
-    if not one.encrypts and one.standing != "clear":
-        said += ", not encrypted"
-    return said if one.exchange is None else f"{said}; {one.exchange}"
-
-
-def verdicts_json(asked: AskRequest, answer: Answer, picture: Path | None) -> dict[str, Any]:
-    """The content of `ask --json`; `picture` None if it could not be written."""
-    return {
-        "device": asked.device,
-        "link": asked.link,
-        "rate_kbps": asked.rate_kbps,
-        "traffic": None if asked.capture is None else str(asked.capture),
-        "seed": asked.seed,
-        "version": version(),
-        "picture": None if picture is None else str(picture.resolve()),
-        "order": ORDER,
-        "station": asked.station,
-        "capture": answer.capture,
-        "assumptions": answer.assumptions,
-        "caveats": answer.caveats,
-        "policies": [asdict(one) for one in answer.verdicts],
-    }
 
 
 def listing(console: Console, kind: str, rows: Sequence[Mapping[str, Any]]) -> None:

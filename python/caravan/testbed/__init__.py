@@ -1,8 +1,8 @@
 """Networks of real kernel namespaces in which `caravan` and its peers run.
 
 Enter with `enter()`, build a network with `RemoteAccess`, run programs on its hosts. Nothing
-outside the process and its children is touched: mounts, namespaces, `/run` and `/etc` are private
-copies.
+outside the process and its children is touched: mounts, namespaces, `/run`, `/dev/shm` and `/etc`
+are private.
 Simulated links and clocks are elsewhere: everything here takes real time.
 """
 

@@ -192,6 +192,13 @@ class Caravan(Daemon):
         ]
         return [child for session in sessions for child in session.get("children", [])]
 
+    def is_resumed(self) -> bool:
+        """Whether each session goes on from a lost one, and there is one."""
+        status = self.status()
+        sessions = [one for entry in status["connections"] for one in entry.get("sessions", [])]
+        is_up = self.is_established(status)
+        return is_up and all(one["resumed"] for one in sessions)
+
     def down(self) -> Completed:
         """`caravan down`: end the connection and remove its blocking routes."""
         return order(self.host, "down", self.connection.name).check()
@@ -204,14 +211,20 @@ class Caravan(Daemon):
                 raise TimedOut(f"the tunnel did not change in {timeout_s} s: {self.status()}")
             time.sleep(0.05)
 
-    def handshake(self) -> list[HandshakeMessage]:
-        """The messages of the key exchange so far, in order."""
-        found = [
+    def messages(self) -> list[HandshakeMessage]:
+        """Every message of IKE so far, in order."""
+        return [
             read_message(moment, fields)
             for moment, fields in self.events()
             if fields.get("message") == HANDSHAKE_EVENT
         ]
-        return [message for message in found if message.exchange != "informational"]
+
+    def handshake(self) -> list[HandshakeMessage]:
+        """The messages of the key exchange so far, in order; from the ticket on, if it goes on from
+        a lost session."""
+        found = [message for message in self.messages() if message.exchange != "informational"]
+        tickets = (at for at, message in enumerate(found) if message.exchange == "resume")
+        return found[next(tickets, 0) :]
 
 
 def order(host: Host, *arguments: str, timeout_s: float = 30, instance: str = "") -> Completed:

@@ -14,8 +14,8 @@ from pathlib import Path
 from caravan.testbed.host import Host
 
 FOLDERS = ("/etc", "/run", "/dev/shm")
-"""Folders whose files count, unless others are named. Of these, `/etc` and `/run` belong to the
-testbed; other tests write to the rest of the machine at the same time."""
+"""Folders whose files count, unless others are named. They belong to the testbed; other programs
+write to the rest of the machine at the same time."""
 
 _LISTS = (
     ("link", ("ip", "-brief", "link")),

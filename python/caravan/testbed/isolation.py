@@ -1,9 +1,9 @@
 """A private part of the machine for namespaces: `unshare(2)` of mounts, network and users.
 
-It has its own `/run` (so network namespace names, control sockets and pid files of other programs
-are neither seen nor touched) and its own network (so nothing leaves on the machine's links). It
-disappears with its last process; a guard ends those whose owner was killed (`owner.py`). Without
-root, a user namespace maps the caller to root inside.
+It has its own `/run` and `/dev/shm` (so network namespace names, control sockets, pid files and
+shared memory of other programs are neither seen nor touched) and its own network (so nothing leaves
+on the machine's links). It disappears with its last process; a guard ends those whose owner was
+killed (`owner.py`). Without root, a user namespace maps the caller to root inside.
 Left out: a pid namespace, because Python would have to be its init.
 """
 
@@ -72,6 +72,9 @@ def is_entered() -> bool:
 def _private_mounts() -> None:
     mount("none", "/", None, MS_REC | MS_PRIVATE)
     mount("tmpfs", "/run", "tmpfs", 0, "mode=0755")
+    # Other programs of the machine keep shared memory there, and change it at any time.
+    if Path("/dev/shm").is_dir():
+        mount("tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777")
     Path("/run/netns").mkdir()
 
 

@@ -27,6 +27,8 @@ from caravan.testbed.pki import (
 from caravan.threeways.ends import CLEAR, check_policy, connection, key_of
 
 TUNNEL = "caravan0"
+RESUMED_S = 90.0
+"""What a client's probes take at most until it knows that its gateway is not there, and a bit."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ class Setting:
 class Bed:
     """A network whose tunnels are up. `stations` are the programs of clients by their node.
 
-    `arrival`: what a chain's first link carried until they were; None for a graph.
+    `arrival`: what a chain's first link carried until they were; None for a graph. Of tunnels that
+    go on from lost sessions it has only the way back.
     """
 
     setting: Setting
@@ -104,23 +107,32 @@ class Bed:
 
 @contextlib.contextmanager
 def running(setting: Setting, output: Path) -> Iterator[Bed]:
-    """The network with every gateway and client up; without protection gateways only publish."""
+    """The network with every gateway and client up; without protection gateways only publish.
+
+    A tunnel that goes on from a lost session is up, its gateway is killed and begins anew, and its
+    client is back by its ticket.
+    """
     scenario, graph = setting.scenario, setting.graph
     output.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         nodes = scenario["nodes"]
         network = stack.enter_context(GraphNetwork(nodes, graph, setting.traces, output))
         ends = _Ends(setting, _Authorities(stack.enter_context(passing_folder(output))))
-        gateways = [index for index, node in enumerate(nodes) if node["role"] == "gateway"]
-        for gateway in gateways:
-            first, *others = ends.gateway(gateway)
+        # A gateway that begins anew has the same certificates: tickets are of those.
+        gateways = {
+            index: ends.gateway(index)
+            for index, node in enumerate(nodes)
+            if node["role"] == "gateway"
+        }
+
+        def begin(gateway: int) -> Caravan:
+            first, *others = gateways[gateway]
             program = Caravan(network.node(gateway), first, others=others)
-            stack.enter_context(program).wait_ready()
-        arrival = None
-        with contextlib.ExitStack() as coming:
-            if not setting.is_graph:
-                capture = Capture(*network.near_ends[0], output / "arrival.pcap")
-                arrival = coming.enter_context(capture).path
+            return stack.enter_context(program).wait_ready()
+
+        programs = {gateway: begin(gateway) for gateway in gateways}
+        arrival = None if setting.is_graph else output / "arrival.pcap"
+        with _heard(network, arrival):
             stations = {
                 tunnel["from"]: stack.enter_context(
                     Caravan(network.node(tunnel["from"]), ends.station(tunnel))
@@ -129,7 +141,30 @@ def running(setting: Setting, output: Path) -> Iterator[Bed]:
             }
             for station in stations.values():
                 station.wait_ready()
+        resumed = {
+            tunnel["from"]: tunnel["to"]
+            for tunnel in setting.setup["tunnels"]
+            if tunnel["protection"]["keys"].get("resumed")
+        }
+        if resumed:
+            with _heard(network, arrival):
+                for gateway in sorted(set(resumed.values())):
+                    programs[gateway].crash()
+                    begin(gateway)
+                for index in resumed:
+                    station = stations[index]
+                    station.process.wait_for(station.is_resumed, "a ticket", RESUMED_S)
         yield Bed(setting, network, stations, arrival)
+
+
+@contextlib.contextmanager
+def _heard(network: GraphNetwork, arrival: Path | None) -> Iterator[None]:
+    """Captures the first link of a chain."""
+    if arrival is None:
+        yield
+        return
+    with Capture(*network.near_ends[0], arrival):
+        yield
 
 
 class _Authorities:
@@ -178,7 +213,8 @@ class _Ends:
         found = [
             replace(
                 connection(tunnel, self._key(tunnel, name)),
-                name=f"road-{rank}",
+                # the names are in tickets, which are as long as those of the event kernel
+                name=f"road-{rank + 1}" if rank else "road",
                 local_id=name,
                 # of several that fit, the program takes the narrowest
                 remote_id=f"*{_ending(rank)}" if rank else "*",

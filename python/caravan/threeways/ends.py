@@ -20,6 +20,8 @@ PROOFS = {
     "eap-tls": Key.RSA_2048,
 }
 """The keys of certificates by `keys.proof`, where it needs any."""
+LOST_S = 2
+"""How soon a client probes a gateway that it is to lose, s."""
 SECRET = "in everybody's hands"
 USER = "ms.example"
 """Of EAP, the only one of a gateway. Each client of its policy is this user."""
@@ -54,6 +56,8 @@ def connection(tunnel: Mapping[str, Any], own: PublicKey) -> Connection:
         is_layered="around" in policy,
         is_aggressive=exchange["exchange"] == "ikev1-aggressive",
         is_encapsulated=None if policy["udp"] else False,
+        resumption=exchange.get("resumed", False),
+        dpd_s=LOST_S if exchange.get("resumed") else None,
     )
 
 

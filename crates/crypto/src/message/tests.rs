@@ -4,6 +4,7 @@ use super::*;
 use crate::cipher::{CbcKey, Cipher};
 use crate::hash::Hash;
 use crate::packet::Integrity;
+use crate::packet::PacketKey;
 use crate::tests::hex;
 
 fn aead(encryption: Encryption) -> Protection {

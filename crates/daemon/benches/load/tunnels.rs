@@ -16,8 +16,9 @@ use crate::pair::{Credentials, Gateway, Station, Terms};
 
 /// Tunnels before the first that counts. They allocate the program's own pages and tables.
 const WARM_UP: u32 = 100;
-/// How long the tunnels idle before memory is read: a handshake keeps some memory for a while.
-const REST: Duration = Duration::from_secs(120);
+/// How long the tunnels idle before memory is read: a handshake keeps some memory for a while, and
+/// the answer to the last request is forgotten after three minutes.
+const REST: Duration = Duration::from_secs(200);
 const IKEV1: Terms<'static> = Terms {
     version: Version::V1,
     proposal: "aes128-sha1-modp768",

@@ -151,6 +151,7 @@ impl Inbound {
                 }
             }
             InboundOrder::Report(answer) => {
+                self.plane.rest(self.clock.now());
                 // The caller may be gone.
                 let _ = answer.send(Report {
                     plane: self.plane.report(),

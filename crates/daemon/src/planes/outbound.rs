@@ -181,6 +181,7 @@ impl Outbound {
                 self.plane.seal(&mut frame, self.clock.now(), &mut self.out);
             }
             OutboundOrder::Report(answer) => {
+                self.plane.rest(self.clock.now());
                 // The caller may be gone.
                 let _ = answer.send(Report {
                     plane: self.plane.report(),

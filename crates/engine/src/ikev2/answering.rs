@@ -19,7 +19,7 @@ use super::fresh::{fresh_nonce, fresh_spi};
 use super::init::{Init, announcements, detection, find_nat, has_additional};
 use super::keys::{Keys, Nonces, Seed};
 use super::message::Message;
-use super::parts::{Parts, names_read, notify, notify_with};
+use super::parts::{Parts, childless_supported, names_read, notify, notify_with};
 use super::ppk::{self, Agreed};
 use super::proposal::{self, Chosen};
 use super::ticket::Tickets;
@@ -42,6 +42,8 @@ pub struct Gate<'a> {
     pub cookies: Option<&'a mut Cookies>,
     /// Initiators that can go elsewhere are sent there.
     pub away: Option<&'a Gateway>,
+    /// There is no room for one more half-open exchange: nothing is computed for one.
+    pub is_full: bool,
     /// Opens tickets, for IKE_SESSION_RESUME.
     pub(crate) tickets: Option<&'a mut Tickets>,
     /// The date.
@@ -89,7 +91,10 @@ impl Gate<'_> {
                 return Err(DropReason::CookieAsked.into());
             }
         }
-        Ok(())
+        match self.is_full {
+            true => Err(DropReason::TooManyHalfOpen.into()),
+            false => Ok(()),
+        }
     }
 }
 
@@ -111,6 +116,8 @@ pub(super) struct Answering {
     pub(super) init: Init,
     /// The first message, answered again if it is repeated.
     pub(super) answered: Answered,
+    /// The peer is above its quota: its request is looked at again then.
+    pub(super) looks_again_at: Instant,
     /// It examines a peer by EAP.
     pub(super) examining: Option<Box<Examining>>,
 }
@@ -211,7 +218,7 @@ impl Answering {
         let has_ppk = peer.ppk && ppk::has_any(&candidates);
         chain.extend(ppk::chosen(is_early, has_ppk));
         if candidates.iter().any(|it| it.childless != Childless::Never) {
-            chain.push(notify(NotifyType::ChildlessIkev2Supported));
+            chain.push(childless_supported());
         }
         let sent = clear_message(spis, false, true, &chain, path);
         let may_fragment = peer.fragmentation && fragments;
@@ -231,6 +238,7 @@ impl Answering {
                 resumed: None,
             },
             answered: Answered::send(message.octets(), Some(sent), out),
+            looks_again_at: Instant::default(),
             examining: None,
         })
     }

@@ -43,6 +43,7 @@ use crate::ike::auth::Proven;
 use crate::ike::nat::float;
 use crate::ike::retransmit::PATIENCE_WITHIN;
 use crate::ike::{AgreedChild, Fact, Fault, FirstChild, Role};
+use crate::quotas::Bucket;
 use crate::sa::{Path, Secret};
 use crate::time::{Calendar, Deadline, Duration, Instant};
 use crate::work::Work;
@@ -204,7 +205,8 @@ impl Authenticating {
         chain.extend(proof);
         let request = certificate_request(core::slice::from_ref(connection));
         chain.extend(request.filter(|_| !is_resumed));
-        chain.extend(wanted_responder(connection));
+        // The ticket says which gateway it is (RFC 5723 §4.3.3).
+        chain.extend(wanted_responder(connection).filter(|_| !is_resumed));
         chain.extend(auth);
         chain.extend(ppk.iter().flat_map(|ppk| naming(ppk, without.take())));
         let maker = wishes.maker.as_ref();
@@ -570,6 +572,7 @@ fn establish(
         queue: Queue::default(),
         held_until: None,
         renew_at: None,
+        renewals: Bucket::default(),
         is_renewed_now: false,
         question: None,
         crash: Crash::default(),

@@ -25,6 +25,7 @@ use super::message::Message;
 use super::parts::Parts;
 use crate::counters::DropReason;
 use crate::ike::{Fact, Role, Sent, Spi, Spis};
+use crate::quotas::{Bucket, Rate};
 use crate::sa::{Path, Secret};
 use crate::time::{Duration, Instant};
 
@@ -37,10 +38,8 @@ pub const SECRET_LEN: usize = 32;
 const MAX_TOKENS: usize = 4;
 /// Tokens that are kept, each of one IKE SA of the session.
 pub(super) const MAX_KEPT: usize = 8;
-/// Average time between two messages with tokens that are looked at, of one session.
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// How many may be looked at in a row, as a time.
-const LOOK_BURST: Duration = Duration::from_secs(1);
+/// Messages with tokens that are looked at, of one session (RFC 6290 §8.1).
+const LOOKS: Rate = Rate::new(10, Duration::from_millis(100));
 
 /// Makes tokens. Wiped on drop.
 pub struct Maker(Secret);
@@ -101,8 +100,7 @@ struct Tokens {
     maker: Arc<Maker>,
     /// The peer's tokens, the newest last.
     taken: Vec<(Spis, Secret)>,
-    /// When all messages with tokens would have come at the average rate.
-    spent_until: Instant,
+    looked: Bucket,
 }
 
 impl Crash {
@@ -112,7 +110,7 @@ impl Crash {
             Box::new(Tokens {
                 maker,
                 taken: Vec::new(),
-                spent_until: Instant::default(),
+                looked: Bucket::default(),
             })
         }))
     }
@@ -158,7 +156,7 @@ impl Crash {
         let found = message.read().ok()?;
         let parts = Parts::sort(message.octets(), &found.clear).ok()?;
         parts.notice(NotifyType::QuickCrashDetection)?;
-        if !tokens.may_look(now) {
+        if !tokens.looked.take_one(LOOKS, now) {
             return Some(Fact::Dropped(DropReason::OverQuota));
         }
         Some(match tokens.is_shown(message.spis(), &parts) {
@@ -180,15 +178,5 @@ impl Tokens {
             .take(MAX_TOKENS)
             .filter_map(|it| it.to_qcd_token().ok());
         shown.any(|token| is_equal(token, &own.0))
-    }
-
-    /// Whether one more message with tokens may be looked at (RFC 6290 §8.1).
-    fn may_look(&mut self, now: Instant) -> bool {
-        let from = self.spent_until.max(now);
-        let is_free = from.since(now) < LOOK_BURST;
-        if is_free {
-            self.spent_until = from + LOOK_INTERVAL;
-        }
-        is_free
     }
 }

@@ -394,8 +394,14 @@ impl LoggingIn {
     fn gateway_of(&self, chain: &[Vec<u8>], calendar: Calendar) -> Result<Proven, Fault> {
         let (connection, claimed) = self.claimed.as_ref().ok_or_else(nameless)?;
         let ders: Vec<&[u8]> = chain.iter().map(Vec::as_slice).collect();
+        // TLS has proven the key of the first certificate: no other may be the gateway's.
+        let leaf = chain.first().map(|der| Certificate::from_der(der));
+        let names = leaf.and_then(Result::ok).map(|it| it.names());
+        let is_named = names.is_some_and(|it| claimed.proven_by(&it).is_some());
+        let certificates = if is_named { ders.len() } else { 1 };
+        let ders = ders.get(..certificates).ok_or_else(nameless)?;
         let accepting = core::slice::from_ref(connection);
-        let found = trusted(LeafKeys::Any, accepting, claimed, &ders, calendar)?;
+        let found = trusted(LeafKeys::Any, accepting, claimed, ders, calendar)?;
         found.proven(claimed).ok_or_else(nameless)
     }
 }

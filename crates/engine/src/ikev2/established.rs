@@ -26,6 +26,7 @@ use crate::counters::DropReason;
 use crate::identity::Peer;
 use crate::ike::nat::NatFinding;
 use crate::ike::{ChildExchange, Fact, Fault, Lease, Refusal, Role, Spi};
+use crate::quotas::Bucket;
 use crate::sa::{ChildId, Path};
 use crate::time::{Deadline, Duration, Instant};
 
@@ -60,6 +61,8 @@ pub(super) struct Established {
     pub(super) held_until: Option<Instant>,
     /// Our renewal is tried again then.
     pub(super) renew_at: Option<Instant>,
+    /// Renewals by the peer.
+    pub(super) renewals: Bucket,
     /// The message that was just read has renewed the IKE SA.
     pub(super) is_renewed_now: bool,
     pub(super) question: Option<Box<Question>>,
@@ -141,8 +144,14 @@ impl Established {
         let Some(index) = self.sas.iter().position(|it| it.spis == spis) else {
             return vec![Fact::Dropped(DropReason::UnknownCookies)];
         };
-        if let Some(fact) = self.crash.on_clear(message, at.now) {
-            return vec![fact];
+        match self.crash.on_clear(message, at.now) {
+            // The peer has removed an IKE SA that was replaced, and got our delete of it again.
+            Some(Fact::Crashed) if index > 0 => {
+                self.forget_replaced(index);
+                return vec![Fact::Pending];
+            }
+            Some(fact) => return vec![fact],
+            None => {}
         }
         let opened = match self.sas[index].read(from, message, at.out) {
             Ok(Read::New(opened)) => opened,
@@ -186,7 +195,7 @@ impl Established {
                     && self.role == Role::Responder
                     && opened.parts().is_ok_and(|it| asks_ticket(&it)) =>
             {
-                self.on_ticket_request(index, opened)
+                self.on_ticket_request(index, opened, at)
             }
             Exchange::Informational => self.on_inform(index, &opened, at),
             Exchange::CreateChildSa if self.sas.len() >= MAX_SAS => {

@@ -5,12 +5,12 @@ use wire::ikev2::{Delete, Exchange, Notify, NotifyType, Payload, Protocol as Wir
 
 use super::children::ChildState;
 use super::established::Established;
-use super::mobike::fresh_cookie;
-use super::parts::{Parts, SUPERSEDED, notify_name, notify_with};
+use super::mobike::{fresh_cookie, wrong_cookie};
+use super::parts::{Parts, SUPERSEDED, notify, notify_name, notify_with};
 use super::proposal::{child_protocol, wire_protocol};
 use super::tasks::{Awaited, Task};
 use super::window::{At, Opened};
-use crate::ike::{Complaint, Fact, Notification, Refusal, Sent};
+use crate::ike::{Complaint, Fact, Notification, Refusal, Role, Sent};
 use crate::sa::Protocol;
 
 /// Deleted SPIs that an open request remembers.
@@ -32,6 +32,9 @@ impl Established {
         let mut chain = answer;
         let (more, mut notices) = self.on_addresses(index, opened, &parts, at);
         chain.extend(more);
+        // Beside something else, a ticket is refused: it must be answered (RFC 5723 §4.1).
+        let asks = self.role == Role::Responder && parts.has(NotifyType::TicketRequest);
+        chain.extend(asks.then(|| notify(NotifyType::TicketNack)));
         self.sas[index].answer(opened, &chain, at);
         let answered = at.out.messages.last().map_or(0, Sent::octets);
         for notice in &mut notices {
@@ -132,12 +135,17 @@ impl Established {
         }
         let is_current = self.sas[0].own_spi() == spi;
         if !is_current && let Some(index) = self.sas.iter().position(|it| it.own_spi() == spi) {
-            let gone = self.sas.remove(index);
-            let begun = gone.unfinished.and_then(|it| it.child());
-            self.overtaken.extend(begun);
-            self.held_until = None;
+            self.forget_replaced(index);
         }
         is_current
+    }
+
+    /// The peer has removed an IKE SA in whose place another stands.
+    pub(super) fn forget_replaced(&mut self, index: usize) {
+        let gone = self.sas.remove(index);
+        let begun = gone.unfinished.and_then(|it| it.child());
+        self.overtaken.extend(begun);
+        self.held_until = None;
     }
 
     /// The answer to our delete of a child.
@@ -153,12 +161,15 @@ impl Established {
         }
     }
 
-    /// The answer to a probe. A wrong COOKIE2 proves that the peer is there, and not where.
+    /// The answer to a probe. One without COOKIE2 proves that the peer is there, and not where.
     pub(super) fn on_probe_answer(&self, number: u32, cookie: &[u8], opened: &Opened) -> Vec<Fact> {
         let Ok(parts) = opened.parts() else {
             return vec![Fact::Heard];
         };
         let returned = parts.notice(NotifyType::Cookie2).map(|it| &it.value[..]);
+        if self.peer.mobike && returned.is_some_and(|it| it != cookie) {
+            return vec![Fact::Failed(wrong_cookie())];
+        }
         match returned == Some(cookie) || !self.peer.mobike {
             true => vec![Fact::Told(0, vec![Notification::IAmHere(number)])],
             false => vec![Fact::Heard],

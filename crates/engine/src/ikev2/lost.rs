@@ -5,11 +5,12 @@ use std::sync::Arc;
 use crypto::cert::CertificatePath;
 
 use super::auth::ResumedForm;
-use super::ticket::TicketId;
+use super::ticket::{TicketId, mark};
 use crate::config::{Connection, Ppk};
 use crate::identity::Peer;
 use crate::ike::Spi;
 use crate::ike::auth::Proven;
+use crate::quotas::Bucket;
 use crate::sa::Secret;
 use crate::suite::Ikev2Suite;
 use crate::time::{Calendar, Instant};
@@ -32,10 +33,10 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// Whether it can be used for this connection now.
+    /// Whether it can be used for this connection now: it has the same credentials and trusts the
+    /// same authorities.
     pub fn is_good(&self, connection: &Connection, now: Instant) -> bool {
-        let own = &self.connection;
-        let is_same = own.name == connection.name && own.revision == connection.revision;
+        let is_same = mark(&self.connection) == mark(connection);
         is_same && connection.resumption && now < self.expires
     }
 
@@ -92,4 +93,6 @@ pub(super) struct Resumption {
     pub(super) given: Option<Spent>,
     /// The ticket that a station has.
     pub(super) ticket: Option<Box<Ticket>>,
+    /// What a station has asked for after IKE_AUTH.
+    pub(super) asked: Bucket,
 }

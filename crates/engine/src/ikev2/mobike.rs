@@ -22,7 +22,7 @@ use super::parts::{Parts, notify, notify_name, notify_with};
 use super::tasks::Awaited;
 use super::window::{At, Opened};
 use crate::counters::DropReason;
-use crate::ike::{Fact, Notification, Role, Spi};
+use crate::ike::{Fact, Fault, Notification, Role, Spi};
 use crate::sa::{Path, Protocol};
 
 /// Our private status: octets that say nothing (RFC 7296 §3.10.1). An update after a move has them,
@@ -126,8 +126,9 @@ impl Established {
     /// AH cannot pass a NAT: a path with one is refused at once (RFC 4555 §3.9).
     fn forbids_nats(&self) -> bool {
         let is_ah = |it: &crate::suite::EspSuite| it.protocol == Protocol::Ah;
-        let mut children = self.connection.children.iter();
-        children.all(|child| child.proposals.iter().all(is_ah))
+        let children = &self.connection.children;
+        let mut all = children.iter().flat_map(|child| &child.proposals);
+        !children.is_empty() && all.all(is_ah)
     }
 
     /// The answer to an update. One that was first sent elsewhere says nothing of this path, and
@@ -144,7 +145,10 @@ impl Established {
         };
         let mut notices = Vec::new();
         let returned = parts.notice(NotifyType::Cookie2).map(|it| &it.value[..]);
-        let is_proof = returned == Some(&asked.cookie);
+        if returned.is_some_and(|it| it != asked.cookie) {
+            return vec![Fact::Failed(wrong_cookie())];
+        }
+        let is_proof = returned.is_some();
         if let Some(number) = asked.number.filter(|_| is_proof) {
             notices.push(Notification::IAmHere(number));
         }
@@ -185,8 +189,9 @@ impl Established {
     ) -> (Vec<Payload>, Vec<Notification>) {
         let (mut answer, mut notices) = (Vec::new(), Vec::new());
         // RFC 4555 §3.7: the proof that we receive at this address.
-        if let Some(cookie) = parts.notice(NotifyType::Cookie2) {
-            answer.push(notify_with(NotifyType::Cookie2, cookie.value.clone()));
+        let cookie = parts.notice(NotifyType::Cookie2);
+        if let Some(Ok(cookie)) = cookie.map(Notify::to_cookie) {
+            answer.push(notify_with(NotifyType::Cookie2, cookie.to_vec()));
         }
         if !self.peer.mobike {
             return (answer, notices);
@@ -194,7 +199,8 @@ impl Established {
         let is_update = parts.has(NotifyType::UpdateSaAddresses) && self.role == Role::Responder;
         let refusal = is_update.then(|| self.refusal_of(opened.from, parts, at));
         if let Some(Some(refusal)) = refusal {
-            return (vec![notify(refusal)], notices);
+            answer.push(notify(refusal));
+            return (answer, notices);
         }
         if has_detection(parts) {
             let spis = self.sas[index].spis;
@@ -255,6 +261,11 @@ impl Established {
 
 fn has_detection(parts: &Parts<'_>) -> bool {
     parts.has(NotifyType::NatDetectionSourceIp) && parts.has(NotifyType::NatDetectionDestinationIp)
+}
+
+/// Then the IKE SA must be closed (RFC 4555 §3.7).
+pub(super) fn wrong_cookie() -> Fault {
+    Fault::Misbehaved("the peer returned another COOKIE2 than ours".into())
 }
 
 /// A COOKIE2.

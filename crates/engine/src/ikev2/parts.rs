@@ -173,6 +173,14 @@ pub(super) fn notify_name(kind: NotifyType) -> String {
     name
 }
 
+/// An IKE SA may begin without a child. Its protocol must be IKE (RFC 6023 §4).
+pub(super) fn childless_supported() -> Payload {
+    Payload::Notify(Notify {
+        protocol: Protocol::Ike,
+        ..Notify::new(NotifyType::ChildlessIkev2Supported, Vec::new())
+    })
+}
+
 /// The end of an IKE SA.
 pub(super) fn delete_ike() -> Payload {
     Payload::Delete(Delete::IkeSa)

@@ -25,6 +25,7 @@ use super::unfinished::Unfinished;
 use super::window::{At, IkeSa, Opened};
 use crate::counters::DropReason;
 use crate::ike::{Complaint, Fact, Fault, Notification, Role, Spi, Spis};
+use crate::quotas::Rate;
 use crate::suite::Ikev2Suite;
 use crate::time::Duration;
 use crate::work::Work;
@@ -35,6 +36,8 @@ const RETRY: Duration = Duration::from_secs(10);
 /// A responder does not begin anything under a new IKE SA before the initiator has used it, or this
 /// time is over: the initiator may not have our answer yet.
 pub(super) const HOLD: Duration = Duration::from_secs(2);
+/// Renewals by the peer: each costs a key exchange, and an honest peer needs one an hour.
+const RENEWALS: Rate = Rate::new(8, Duration::from_secs(1));
 /// How long a replaced IKE SA waits for its end.
 pub(super) const REPLACED_FOR: Duration = Duration::from_secs(70);
 
@@ -109,6 +112,9 @@ impl Established {
         at: &mut At<'_>,
     ) -> Vec<Fact> {
         let made = match opened.parts() {
+            Ok(_) if !self.renewals.take_one(RENEWALS, at.now) => {
+                Err(notify(NotifyType::TemporaryFailure))
+            }
             Ok(parts) => self.renew_for_peer(index, &parts, at),
             Err(_) => Err(notify(NotifyType::InvalidSyntax)),
         };
@@ -124,21 +130,27 @@ impl Established {
         answer: &[Payload],
         at: &mut At<'_>,
     ) -> Vec<Fact> {
-        let may_fragment = self.peer.fragmentation;
         let token = self.crash.token(made.spis);
         let old = &mut self.sas[index];
         let work = &mut at.out.work;
-        let Ok(sa) = old.successor(Role::Responder, made, may_fragment, work) else {
+        let Ok(sa) = old.successor(Role::Responder, made, work) else {
             old.answer(opened, &[notify(NotifyType::InvalidSyntax)], at);
             return vec![Fact::Heard];
         };
         let mut answer = answer.to_vec();
         answer.extend(token);
+        // RFC 5723 §4.1: it must be answered. A ticket is for the IKE SA that stands then.
+        let asks = opened
+            .parts()
+            .is_ok_and(|it| it.has(NotifyType::TicketRequest));
+        answer.extend(asks.then(|| notify(NotifyType::TicketNack)));
         old.answer(opened, &answer, at);
         let (spi, old, lowest) = (sa.own_spi(), old.own_spi(), made.lowest());
         if let Some(asked) = self.asked_rekey_of(old) {
             // Which of the two stands is known when ours is answered.
-            asked.collision = Some(Collision { spi, lowest });
+            let former = asked.collision.replace(Collision { spi, lowest });
+            let former = former.map(|it| it.spi);
+            self.sas.retain(|it| Some(it.own_spi()) != former);
             self.sas.push(sa);
             return vec![Fact::Heard];
         }
@@ -241,12 +253,8 @@ impl Established {
                 Err((asked, fault)) => self.rekey_failed(old, &asked, fault, at),
             };
         }
-        let may_fragment = self.peer.fragmentation;
         let sa = self.sa_of(old).ok_or(DropReason::UnknownCookies.into());
-        let sa = sa.and_then(|old| {
-            let work = &mut at.out.work;
-            old.successor(Role::Initiator, &made, may_fragment, work)
-        });
+        let sa = sa.and_then(|old| old.successor(Role::Initiator, &made, &mut at.out.work));
         match sa {
             Ok(sa) => {
                 self.crash.take(sa.spis, &parts);

@@ -18,4 +18,5 @@ mod radius;
 mod redirect;
 mod resumption;
 mod storm;
+mod tickets;
 mod world;

@@ -203,13 +203,15 @@ impl Tickets {
         is_first
     }
 
-    /// Changes the key if it is time. Returns whether it was.
+    /// Changes the key if it is time. Returns whether the keys are others now.
     fn turn(&mut self, now: Calendar, random: &mut Stream) -> bool {
         let age = |key: &TicketKey| Duration::from_secs(now.0.abs_diff(key.since.0));
+        let kept = self.keys.len();
         self.keys
             .retain(|key| age(key) < KEY_LIFETIME + TICKET_LIFETIME);
         if self.keys.last().is_some_and(|key| age(key) < KEY_LIFETIME) {
-            return false;
+            // One whose tickets are all over must not stay in the file.
+            return self.keys.len() < kept;
         }
         let mut key = Secret(vec![0; KEY_LEN]);
         random.fill(&mut key.0);
@@ -411,7 +413,7 @@ impl<'a> Read<'a> {
 const MARK_LEN: usize = 32;
 
 /// What a ticket depends on of its connection: its revision, and every credential in it.
-fn mark(connection: &Connection) -> [u8; MARK_LEN] {
+pub(super) fn mark(connection: &Connection) -> [u8; MARK_LEN] {
     let mut parts: Vec<Vec<u8>> = vec![
         connection.name.clone().into_bytes(),
         connection.revision.to_be_bytes().to_vec(),

@@ -2,7 +2,8 @@
 //!
 //! We have one request of ours open at a time and repeat it until it is answered. The peer's next
 //! request has the next message ID; the last one is answered again from memory, a bounded number of
-//! times. Everything else is dropped. Nothing changes before a message is authentic.
+//! times and for [`ANSWER_KEPT`]. Everything else is dropped. Nothing changes before a message is
+//! authentic.
 
 use crypto::rand::Stream;
 use wire::ikev2::{
@@ -24,6 +25,10 @@ use crate::sa::{Path, Secret};
 use crate::suite::Ikev2Suite;
 use crate::time::{Deadline, Duration, Instant};
 use crate::work::Work;
+
+/// An answer is forgotten then, because an idle session should be small: the RFC allows it after
+/// several minutes (§2.1). Peers give a request up earlier: we after 63 s, strongSwan after 165 s.
+const ANSWER_KEPT: Duration = Duration::from_secs(180);
 
 /// What making a message takes.
 pub(super) struct At<'a> {
@@ -51,7 +56,8 @@ pub(super) struct IkeSa {
     pub(super) asked: Option<Box<Asked>>,
     /// The message ID of the peer's next request.
     expected: u32,
-    answered: Option<Answered>,
+    /// Our answer to its last one, and when it is forgotten.
+    answered: Option<(Answered, Instant)>,
     requests: Assembly,
     responses: Assembly,
     /// What AUTH covers of our last message of IKE_INTERMEDIATE.
@@ -69,6 +75,7 @@ pub(super) struct IkeSa {
 /// An open request of ours.
 pub(super) struct Asked {
     id: u32,
+    exchange: Exchange,
     retransmit: Retransmit,
     pub(super) awaited: Awaited,
 }
@@ -194,11 +201,11 @@ impl IkeSa {
         &self,
         role: Role,
         made: &Unfinished,
-        may_fragment: bool,
         work: &mut Work,
     ) -> Result<Self, Fault> {
         let keys = made.keys((self.suite.prf, &self.d), work)?;
-        Ok(Self::new(made.spis, role, made.suite, &keys, may_fragment))
+        let (suite, may_fragment) = (made.suite, self.may_fragment);
+        Ok(Self::new(made.spis, role, suite, &keys, may_fragment))
     }
 
     /// The next message has these keys: one more key exchange is done (RFC 9370 §2.2.2).
@@ -242,7 +249,8 @@ impl IkeSa {
             return Err(DropReason::UnknownCookies);
         }
         if message.is_response() {
-            let is_due = |asked: &Asked| asked.id == message.id();
+            let is_due =
+                |asked: &Asked| (asked.id, asked.exchange) == (message.id(), message.exchange());
             if !self.asked.as_deref().is_some_and(is_due) {
                 return Err(DropReason::RetransmittedMessage);
             }
@@ -319,7 +327,7 @@ impl IkeSa {
             return Err(DropReason::UnexpectedMessage);
         }
         let answered = self.answered.as_mut();
-        let repeated = answered.and_then(|it| it.take_duplicate(message.octets(), out));
+        let repeated = answered.and_then(|(it, _)| it.take_duplicate(message.octets(), out));
         match repeated {
             Some(_) => Ok(Read::Nothing),
             None => Err(DropReason::RetransmittedMessage),
@@ -345,12 +353,13 @@ impl IkeSa {
         };
         self.asked = Some(Box::new(Asked {
             id,
+            exchange,
             retransmit,
             awaited,
         }));
     }
 
-    /// Sends a request whose answer nobody waits for: the session ends. Returns its octets.
+    /// Sends a request whose answer nobody waits for: the session ends.
     pub(super) fn tell(&mut self, exchange: Exchange, chain: &[Payload], at: &mut At<'_>) {
         let sent = self.message(exchange, (self.next_id, false), chain, at);
         self.next_id += 1;
@@ -393,7 +402,8 @@ impl IkeSa {
             ..self.message(exchange, (self.expected, true), chain, at)
         };
         self.expected += 1;
-        self.answered = Some(Answered::send(request, Some(sent), at.out));
+        let answered = Answered::send(request, Some(sent), at.out);
+        self.answered = Some((answered, at.now + ANSWER_KEPT));
     }
 
     fn message(
@@ -439,7 +449,7 @@ impl IkeSa {
         if let Some(asked) = &mut self.asked {
             asked.retransmit.move_to(path);
         }
-        if let Some(answered) = &mut self.answered {
+        if let Some((answered, _)) = &mut self.answered {
             answered.move_to(path);
         }
     }
@@ -453,11 +463,18 @@ impl IkeSa {
 
     /// When to call [`Self::fire`].
     pub(super) fn deadline(&self) -> Option<Deadline> {
-        self.asked.as_ref().map(|asked| asked.retransmit.deadline())
+        let asked = self.asked.as_ref().map(|asked| asked.retransmit.deadline());
+        let answered = self.answered.as_ref().map(|(_, at)| Deadline {
+            at: *at,
+            why: "forget the last answer",
+        });
+        [asked, answered].into_iter().flatten().min()
     }
 
-    /// Repeats our open request if it is time; [`Fault::TimedOut`] at the end.
+    /// Repeats our open request if it is time; [`Fault::TimedOut`] at the end. Forgets our last
+    /// answer if it is old.
     pub(super) fn fire(&mut self, now: Instant, out: &mut Outbox) -> Result<(), Fault> {
+        self.answered.take_if(|(_, at)| *at <= now);
         match &mut self.asked {
             Some(asked) => asked.retransmit.fire(now, out),
             None => Ok(()),

@@ -108,6 +108,12 @@ impl HalfOpen {
         shares.map(Slots::len).iter().sum::<usize>() - self.failed.len()
     }
 
+    /// The number of exchanges that failed and keep their entries.
+    #[cfg(test)]
+    pub(super) fn failed(&self) -> usize {
+        self.failed.len()
+    }
+
     /// Whether a first message of this exchange may start one, and in which share.
     pub(super) fn room(
         &mut self,

@@ -93,12 +93,12 @@ impl Node {
             cookies: is_loaded.then_some(&mut self.cookies),
             away: self.away.to.as_ref(),
             tickets: Some(self.kept.tickets().0),
+            is_full: room == Room::None,
             calendar,
         };
         let random = &mut self.random;
         let begun = Ikev2::respond(&candidates, path, message, gate, random, now, &mut out);
         match begun {
-            Ok(_) if room == Room::None => self.drops.count(DropReason::TooManyHalfOpen),
             Ok(mut ike) => {
                 ike.give_up_at(now + self.config.limits.half_open_lifetime);
                 if let Room::Of(oldest, _) = room {
@@ -129,6 +129,10 @@ impl Node {
     }
 
     fn on_ikev2(&mut self, id: SessionId, path: Path, message: &Message<'_>, now: Instant) {
+        let room = self.room_to_authenticate(id, message, now);
+        if room == Room::None {
+            return self.drops.count(DropReason::TooManyHalfOpen);
+        }
         self.hear(id);
         let is_new = self.sessions.get(&id).is_some_and(|it| it.ike.has_phase1());
         let addresses = if is_new {
@@ -155,6 +159,12 @@ impl Node {
             maker,
         };
         let facts = ike.on_message(path, message, means, now, &mut out);
+        if message.is_protected() && facts.iter().any(is_authentic) {
+            self.half_open_heard(id, room, now);
+        }
+        let Some(ike) = self.sessions.get(&id).and_then(|it| it.ike.v2()) else {
+            return;
+        };
         let answers = out.messages.iter().filter(|it| !it.step.is_request());
         let went: usize = answers.map(Sent::octets).sum();
         let is_answered = ike.role() == Role::Initiator && ike.has_proven() && !was_proven;
@@ -175,6 +185,30 @@ impl Node {
         self.sessions.rename(id);
         self.arm_session(id);
         self.keep_secrets();
+    }
+
+    /// Whether a half-open exchange may go on with this message: the next steps cost signatures.
+    fn room_to_authenticate(&mut self, id: SessionId, message: &Message<'_>, now: Instant) -> Room {
+        match self.sessions.get(&id).map(|it| &it.stage) {
+            Some(Stage::HalfOpen(slot)) if !slot.is_proven() && message.is_protected() => {
+                let (limits, random) = (&self.config.limits, &mut self.random);
+                self.half_open.room_to_prove(**slot, limits, random, now)
+            }
+            _ => Room::Free,
+        }
+    }
+
+    /// A message under keys has shown that the initiator of an exchange receives our answers.
+    fn half_open_heard(&mut self, id: SessionId, room: Room, now: Instant) {
+        let stage = self.sessions.get_mut(&id).map(|it| &mut it.stage);
+        if let Some(Stage::HalfOpen(slot)) = stage
+            && !slot.is_proven()
+        {
+            self.half_open.prove(id, slot, now);
+            if let Room::Of(oldest, _) = room {
+                self.make_room(oldest, now);
+            }
+        }
     }
 
     /// Sends the answer to the peer's request, with what was granted.
@@ -368,4 +402,12 @@ impl Node {
             }
         }
     }
+}
+
+/// Whether this comes of an authentic message.
+fn is_authentic(fact: &Fact) -> bool {
+    !matches!(
+        fact,
+        Fact::Dropped(_) | Fact::Unproven(_) | Fact::Unreadable(_)
+    )
 }

@@ -19,7 +19,9 @@ use crate::plane::opener::Opener;
 use crate::plane::packets::{Control, Packets, Slice};
 use crate::plane::table::Table;
 use crate::plane::unwrap::Unwrap;
-use crate::plane::{InboundChange, MAX_NESTED, Notice, Offloads, PlaneReport, SaReport};
+use crate::plane::{
+    InboundChange, MAX_NESTED, Notice, Offloads, PlaneReport, REST_AFTER, SaReport,
+};
 use crate::sa::{ChildId, Direction, Encapsulation, Path, Protocol, Via};
 use crate::skip::udp;
 use crate::time::{Duration, Instant};
@@ -58,6 +60,8 @@ pub struct InboundPlane {
     names: Names,
     own: OwnEnds,
     unknown_told: Option<Instant>,
+    /// When keys were let rest last.
+    rested: Instant,
     report: PlaneReport,
 }
 
@@ -94,6 +98,7 @@ impl InboundPlane {
             names: Names::default(),
             own: OwnEnds::default(),
             unknown_told: None,
+            rested: Instant::default(),
             report: PlaneReport::default(),
         }
     }
@@ -177,6 +182,15 @@ impl InboundPlane {
             report.work.merge(in_line.work());
         }
         report
+    }
+
+    /// Lets the keys of SAs rest that have opened nothing for [`REST_AFTER`], or up to twice as
+    /// long. The next packet prepares them again, which takes about as long as the packet itself.
+    pub fn rest(&mut self, now: Instant) {
+        if now.since(self.rested) >= REST_AFTER {
+            self.rested = now;
+            self.table.iter_mut().for_each(Opener::rest);
+        }
     }
 
     fn open_one(
@@ -335,6 +349,12 @@ impl InboundPlane {
         };
         self.by_child.remove(&(counted.child, spi));
         Notice::Removed(Direction::Inbound, counted)
+    }
+
+    /// SAs whose keys are prepared.
+    #[cfg(test)]
+    pub(crate) fn prepared(&self) -> usize {
+        self.table.iter().filter(|it| it.is_prepared()).count()
     }
 
     /// Pretends that the SA of this SPI has accepted `sequence`: for tests against other

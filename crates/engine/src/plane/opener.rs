@@ -7,7 +7,7 @@ use core::ops::Range;
 
 use std::net::IpAddr;
 
-use crypto::packet::PacketKey;
+use crypto::packet::RestingKey;
 use wire::ip::ipv4;
 
 pub(crate) use self::in_line::InLineOpener;
@@ -70,7 +70,7 @@ enum Wrap {
 /// What ESP or AH needs to check packets.
 struct Check {
     shape: Shape,
-    key: PacketKey,
+    key: RestingKey,
     window: Window,
     has_esn: bool,
 }
@@ -262,6 +262,18 @@ impl Opener {
         is_followed
     }
 
+    /// Lets its key rest, if no packet came since the last call.
+    pub(crate) fn rest(&mut self) {
+        if let Wrap::Ipsec(check) = &mut self.wrap {
+            check.key.rest();
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_prepared(&self) -> bool {
+        matches!(&self.wrap, Wrap::Ipsec(check) if check.key.is_prepared())
+    }
+
     pub(crate) fn report(&self) -> SaReport {
         SaReport {
             spi: self.spi,
@@ -310,11 +322,11 @@ impl Check {
         let esn_high = self.has_esn.then_some((sequence >> 32) as u32);
         // An error before the ICV was found right moves nothing.
         if self.shape.protocol == Protocol::Ah {
-            let (clear, next_header) = ah::open(&self.key, packet, at, esn_high)?;
+            let (clear, next_header) = ah::open(self.key.prepared(), packet, at, esn_high)?;
             return Ok((self.window.accept(sequence), clear, next_header));
         }
         let packet = &mut packet[at..];
-        let text = esp::open(&self.key, packet, esn_high)?;
+        let text = esp::open(self.key.prepared(), packet, esn_high)?;
         // The number is used even if the padding is wrong.
         let is_newest = self.window.accept(sequence);
         let (clear, next_header) = esp::strip(packet, text)?;

@@ -3,6 +3,7 @@
 mod in_line;
 mod nested;
 mod paths;
+mod rest;
 mod strays;
 
 use std::collections::BTreeMap;
@@ -66,6 +67,8 @@ pub struct OutboundPlane {
     levels: Vec<Level>,
     /// What SKIP was told last.
     calendar: Option<(Calendar, Instant)>,
+    /// When keys were let rest last.
+    rested: Instant,
     report: PlaneReport,
 }
 
@@ -116,6 +119,7 @@ impl OutboundPlane {
             sizes: PathSizes::default(),
             levels: Vec::new(),
             calendar: None,
+            rested: Instant::default(),
             report: PlaneReport::default(),
         }
     }

@@ -267,6 +267,18 @@ impl Sealer {
         self.soft_limit.reach(self.sequence, self.bytes)
     }
 
+    /// Lets its key rest, if no packet came since the last call.
+    pub(crate) fn rest(&mut self) {
+        if let Wrap::Ipsec(protector) = &mut self.wrap {
+            protector.rest();
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_prepared(&self) -> bool {
+        matches!(&self.wrap, Wrap::Ipsec(protector) if protector.is_prepared())
+    }
+
     pub(crate) fn report(&self) -> SaReport {
         SaReport {
             spi: self.spi,

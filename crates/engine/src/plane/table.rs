@@ -53,6 +53,10 @@ impl Table {
         self.places.iter().flatten().map(|place| &*place.1)
     }
 
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Opener> {
+        self.places.iter_mut().flatten().map(|place| &mut *place.1)
+    }
+
     fn put(&mut self, place: Option<(u32, Box<Opener>)>) {
         let Some((spi, _)) = &place else { return };
         let mask = self.places.len() - 1;

@@ -21,7 +21,7 @@ use super::policy::Policy;
 use super::profile::{Missing, Profile, Table, Unit};
 use super::records::Records;
 use super::suite::Suite;
-use super::works::Each;
+use super::works::{Each, operation_of};
 use crate::IP_BYTES_MAX;
 use crate::staircase::Staircase;
 
@@ -361,23 +361,20 @@ impl Device {
             }
             Task::Encapsulate(form) => return self.tunnel_time(form, Direction::Seal, bytes),
             Task::Decapsulate(form) => return self.tunnel_time(form, Direction::Open, bytes),
-            Task::KeyPair(group) => cell(names::of_agreement(group), "generate"),
-            Task::Agree(group) => cell(names::of_agreement(group), "agree"),
-            Task::Sign(bits) => cell(&format!("rsa{bits}"), "sign"),
-            Task::Verify(bits) => cell(&format!("rsa{bits}"), "verify"),
+            Task::KeyPair(_)
+            | Task::Agree(_)
+            | Task::KeyShare(_)
+            | Task::KeySecret(_)
+            | Task::KeyAnswer(_)
+            | Task::Sign(_)
+            | Task::Verify(_)
+            | Task::SignCurve(_)
+            | Task::VerifyCurve(_) => Each::Cell(operation_of(task).unwrap_or_default()),
             Task::MessageCipher(cipher) => Each::Cipher {
                 cipher: names::of_cipher(cipher),
                 bytes,
             },
             Task::MessageAead(cipher) => Each::Aead { cipher, bytes },
-            Task::KeyShare(method) => cell(names::of_method(method), "generate"),
-            Task::KeySecret(method) if method.is_kem() => {
-                cell(names::of_method(method), "decapsulate")
-            }
-            Task::KeySecret(method) => cell(names::of_method(method), "agree"),
-            Task::KeyAnswer(method) => cell(names::of_method(method), "encapsulate"),
-            Task::SignCurve(kind) => cell(&names::of_key(kind), "sign"),
-            Task::VerifyCurve(kind) => cell(&names::of_key(kind), "verify"),
             Task::Prf(hash) => Each::Prf {
                 hash: names::of_hash(hash),
                 bytes,

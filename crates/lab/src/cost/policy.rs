@@ -52,6 +52,9 @@ pub struct Keys {
     pub asks_cookie: bool,
     /// IKEv2: messages that are too large are split (RFC 7383). IKEv1 always splits them.
     pub fragments: bool,
+    /// IKEv2: the station has a ticket of a session that was lost (RFC 5723), in which the ends
+    /// authenticated so.
+    pub is_resumed: bool,
 }
 
 /// The suite of a key exchange.
@@ -349,6 +352,8 @@ struct WrittenKeys {
     cookie: bool,
     #[serde(skip_serializing_if = "core::clone::Clone::clone")]
     fragments: bool,
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    resumed: bool,
 }
 
 impl Serialize for Policy {
@@ -367,6 +372,7 @@ impl Serialize for Policy {
                 proof: said(&PROOFS, &keys.proof),
                 cookie: keys.asks_cookie,
                 fragments: keys.fragments,
+                resumed: keys.is_resumed,
             }),
             skip: self.suite.skip(),
         };
@@ -389,9 +395,10 @@ impl Keys {
             proof: proof.choice("proof", &PROOFS)?,
             asks_cookie: table.or("cookie", false, Item::boolean)?,
             fragments: table.or("fragments", true, Item::boolean)?,
+            is_resumed: table.or("resumed", false, Item::boolean)?,
         };
         if exchange != Exchange::V2 {
-            for key in ["cookie", "fragments"] {
+            for key in ["cookie", "fragments", "resumed"] {
                 table.refuse(key, "only exchange = \"ikev2\" has it")?;
             }
             if !keys.proof.is_of_ikev1() {

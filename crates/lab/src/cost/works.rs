@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 
 use crypto::packet::Encryption;
 use document::{Fault, Table, unknown};
+use engine::work::Task;
 
 use super::bill::Gap;
 use super::cell::Cell;
+use super::names;
 
 /// Cells of `[per_operation]`, by name.
 #[derive(Clone, Debug, Default)]
@@ -32,8 +34,8 @@ pub(super) enum Each {
 impl Works {
     pub(super) fn read(table: &Table<'_>) -> Result<Self, Fault> {
         let works = Cell::named(table, "per_operation", |name, item| {
-            if !names().any(|valid| valid == name) {
-                let all: Vec<String> = names().collect();
+            if !is_operation(name) {
+                let all: Vec<String> = operations().collect();
                 return Err(item.fault(unknown("operation", name, all.iter().map(String::as_str))));
             }
             Cell::read(item)
@@ -58,11 +60,30 @@ impl Works {
 
 /// Whether profiles may have a cost of this operation.
 pub fn is_operation(name: &str) -> bool {
-    names().any(|valid| valid == name)
+    operations().any(|valid| valid == name)
+}
+
+/// The operation that a task of a key exchange is. None: its cost depends on its octets, or it has
+/// nothing to do with key exchanges.
+pub fn operation_of(task: Task) -> Option<String> {
+    let (thing, act) = match task {
+        Task::KeyPair(group) => (names::of_agreement(group), "generate"),
+        Task::Agree(group) => (names::of_agreement(group), "agree"),
+        Task::KeyShare(method) => (names::of_method(method), "generate"),
+        Task::KeySecret(method) if method.is_kem() => (names::of_method(method), "decapsulate"),
+        Task::KeySecret(method) => (names::of_method(method), "agree"),
+        Task::KeyAnswer(method) => (names::of_method(method), "encapsulate"),
+        Task::Sign(bits) => return Some(format!("rsa{bits}-sign")),
+        Task::Verify(bits) => return Some(format!("rsa{bits}-verify")),
+        Task::SignCurve(kind) => return Some(format!("{}-sign", names::of_key(kind))),
+        Task::VerifyCurve(kind) => return Some(format!("{}-verify", names::of_key(kind))),
+        _ => return None,
+    };
+    Some(format!("{thing}-{act}"))
 }
 
 /// The names of all operations: `modp2048-agree`, `ml-kem-768-encapsulate`.
-fn names() -> impl Iterator<Item = String> {
+fn operations() -> impl Iterator<Item = String> {
     let kinds = OPERATIONS.iter();
     kinds.flat_map(|(things, acts)| {
         things

@@ -11,6 +11,7 @@ pub mod admitted;
 mod blueprint;
 mod build;
 pub mod flows;
+mod handshakes;
 mod mobility;
 pub mod moved;
 mod outcome;
@@ -87,6 +88,7 @@ impl World {
 
     fn run_chain(&mut self) -> Result<Outcome, KernelFault> {
         self.kernel.start()?;
+        self.lose_earlier()?;
         let exchange = self.handshakes()?.pop();
         let is_up = exchange.as_ref().is_none_or(|exchange| exchange.is_up);
         let mut outcome = Outcome {
@@ -125,8 +127,12 @@ impl World {
     }
 
     fn measured_exchange(&mut self) -> Result<(Exchange, Vec<(String, Work)>), KernelFault> {
-        let before = self.works();
+        let mut before = self.works();
         self.kernel.start()?;
+        if self.blueprint.tunnels.iter().any(|it| it.is_resumed) {
+            self.lose_earlier()?;
+            before = self.works();
+        }
         let exchange = self.handshakes()?.pop().unwrap_or_default();
         self.kernel.run(self.kernel.now() + QUIET)?;
         let pairs = self.works().into_iter().zip(before);
@@ -143,41 +149,6 @@ impl World {
                 _ => None,
             });
         works.collect()
-    }
-
-    /// Waits for all tunnels. Returns what each client saw, in the order of the graph's tunnels.
-    fn handshakes(&mut self) -> Result<Vec<Exchange>, KernelFault> {
-        if self.blueprint.tunnels.is_empty() {
-            return Ok(Vec::new());
-        }
-        let tunnels = self.blueprint.graph.tunnels.iter();
-        let ends = tunnels.map(|tunnel| (self.number(tunnel.from), self.number(tunnel.to)));
-        let ends: Vec<(u32, u32)> = ends.collect();
-        fn control(kernel: &Kernel, host: u32) -> Option<&super::host::Control> {
-            kernel.host(host).and_then(|host| host.part.control())
-        }
-        let has_child = |kernel: &Kernel, host: u32| {
-            control(kernel, host).is_some_and(|it| it.log.established.is_some())
-        };
-        let is_whole = |kernel: &Kernel, gateway: u32| {
-            let wanted = ends.iter().filter(|(_, to)| *to == gateway).count() as u64;
-            control(kernel, gateway).is_some_and(|it| it.log.children >= wanted)
-        };
-        let all = |kernel: &Kernel| {
-            let mut each = ends.iter();
-            each.all(|(from, to)| has_child(kernel, *from) && is_whole(kernel, *to))
-        };
-        let end = self.kernel.now() + PATIENCE;
-        self.kernel.run_while(end, |kernel| !all(kernel))?;
-        let exchanges = ends
-            .iter()
-            .zip(&self.blueprint.tunnels)
-            .map(|((from, to), tunnel)| {
-                let log = control(&self.kernel, *from).map(|it| it.log.clone());
-                let is_up = has_child(&self.kernel, *from) && has_child(&self.kernel, *to);
-                Exchange::new(&log.unwrap_or_default(), is_up, tunnel.is_outer_v6)
-            });
-        Ok(exchanges.collect())
     }
 
     /// Octets of the IP packet that carries a clear one of `bytes` over the link to the gateway.

@@ -176,13 +176,25 @@ fn unprotected_traffic_has_no_suite_of_ike_and_no_ppk() {
                 it.proposals = Proposals::read(&words, it.ike, false).unwrap();
             }
             it.ppk = Some(Ppk::of_tunnel(it.tunnel, TunnelPpk::of_octets(&[0xcd; 32])));
-            let whole = write(kind, &it).unwrap().to_string();
+            let whole = without_pem(&write(kind, &it).unwrap().to_string());
             for word in ["\tike=", "ppk", "PPK", &"cd".repeat(32)] {
                 assert!(!whole.contains(word), "{kind:?} {word}: {whole}");
             }
             assert!(vici(&it, Charon::default()).unwrap().ppk.is_none());
         }
     }
+}
+
+/// A text without keys and certificates, in whose random octets a short word may stand.
+fn without_pem(text: &str) -> String {
+    let mut is_inside = false;
+    let kept = text.lines().filter(|line| {
+        is_inside |= line.contains("-----BEGIN ");
+        let is_kept = !is_inside;
+        is_inside &= !line.contains("-----END ");
+        is_kept
+    });
+    kept.collect::<Vec<_>>().join("\n")
 }
 
 fn pairs() -> impl Iterator<Item = (Side, SecurityOption)> {

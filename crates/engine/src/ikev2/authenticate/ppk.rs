@@ -24,6 +24,7 @@ use super::super::parts::{Parts, notify};
 use super::super::ppk::{Agreed, FIXED, Mixed, has_any, lacking};
 use super::super::window::IkeSa;
 use crate::config::{Connection, Ppk};
+use crate::eap::told;
 use crate::ike::Fault;
 use crate::work::Work;
 
@@ -83,9 +84,9 @@ impl Init {
             None => {
                 let fallback = parts.notice(NotifyType::NoPpkAuth);
                 let fallback = fallback.ok_or_else(|| {
-                    let id = String::from_utf8_lossy(id);
+                    let id = told(id);
                     Fault::Unauthenticated(format!(
-                        "the peer requires the post-quantum pre-shared key {id:?}, which no \
+                        "the peer requires the post-quantum pre-shared key {id}, which no \
                          connection here has"
                     ))
                 })?;

@@ -19,12 +19,13 @@ use super::super::parts::{Parts, notify};
 use super::super::window::{At, IkeSa, Opened};
 use super::establish;
 use crate::config::{Childless, Connection};
+use crate::counters::DropReason;
 use crate::identity::Identity;
 use crate::ike::auth::Proven;
 use crate::ike::{Fact, Fault, Role};
 use crate::quotas::Quotas;
 use crate::radius::Verdict;
-use crate::time::{Calendar, Instant};
+use crate::time::{Calendar, Duration, Instant};
 
 /// What a responder needs for checking.
 pub(in crate::ikev2) struct Checks<'a> {
@@ -35,6 +36,9 @@ pub(in crate::ikev2) struct Checks<'a> {
     /// Makes tokens of quick crash detection, for connections that have it.
     pub(in crate::ikev2) maker: Option<Arc<Maker>>,
 }
+
+/// A peer above its quota repeats its request, and each look costs the check of a signature.
+const LOOKS_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Why a request does not establish the session, and what waits for the next or a better one.
 type Unproven = Box<(Option<Answering>, Fact)>;
@@ -49,6 +53,12 @@ pub(in crate::ikev2) fn on_request(
 ) -> Result<(Established, Vec<Fact>), Unproven> {
     let (calendar, addresses) = (checks.calendar, checks.addresses);
     let maker = checks.maker.clone();
+    if at.now < answering.looks_again_at {
+        return Err(Box::new((
+            Some(answering),
+            Fact::Dropped(DropReason::OverQuota),
+        )));
+    }
     if answering.init.due().is_some() {
         let text = "IKE_AUTH before the agreed exchanges";
         return Err(refuse(
@@ -93,6 +103,18 @@ pub(in crate::ikev2) fn on_request(
         }
     };
     match judged {
+        Ok((judged, first)) if is_childless_against(&judged.0, first.as_ref(), &opened) => {
+            // RFC 6023 §3: as a responder that does not know it.
+            let text = "the peer begins without a child, and childless is \"never\"";
+            let fault = Fault::Misbehaved(text.into());
+            Err(refuse_as(
+                NotifyType::InvalidSyntax,
+                answering,
+                &opened,
+                fault,
+                at,
+            ))
+        }
         Ok((judged, first)) => {
             let (mut sa, init) = (answering.sa, answering.init);
             init.mix_into(&mut sa, &mut at.out.work);
@@ -105,7 +127,10 @@ pub(in crate::ikev2) fn on_request(
                 at,
             ))
         }
-        Err(Fault::Dropped(reason)) => Err(Box::new((Some(answering), Fact::Dropped(reason)))),
+        Err(Fault::Dropped(reason)) => {
+            answering.looks_again_at = at.now + LOOKS_AGAIN_AFTER;
+            Err(Box::new((Some(answering), Fact::Dropped(reason))))
+        }
         Err(fault) => Err(refuse(answering, &opened, fault, at)),
     }
 }
@@ -189,10 +214,33 @@ fn ids_of(first: &Opened, connection: &Connection) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// The peer is told no more than that it is refused.
-fn refuse(mut answering: Answering, opened: &Opened, fault: Fault, at: &mut At<'_>) -> Unproven {
-    let refusal = [notify(NotifyType::AuthenticationFailed)];
+fn refuse(answering: Answering, opened: &Opened, fault: Fault, at: &mut At<'_>) -> Unproven {
+    refuse_as(
+        NotifyType::AuthenticationFailed,
+        answering,
+        opened,
+        fault,
+        at,
+    )
+}
+
+fn refuse_as(
+    kind: NotifyType,
+    mut answering: Answering,
+    opened: &Opened,
+    fault: Fault,
+    at: &mut At<'_>,
+) -> Unproven {
+    let refusal = [notify(kind)];
     answering.sa.answer(opened, &refusal, at);
     Box::new((None, Fact::Failed(fault)))
+}
+
+/// Whether a peer begins without a child where the connection does not.
+fn is_childless_against(proven: &Proven, first: Option<&Opened>, opened: &Opened) -> bool {
+    let parts = first.unwrap_or(opened).parts();
+    let asks_none = parts.is_ok_and(|it| it.sa.is_none());
+    proven.connection.childless == Childless::Never && asks_none
 }
 
 /// An initiator without AUTH wants EAP (RFC 7296 §2.16).
@@ -420,7 +468,13 @@ fn judge_resumed(
     let parts = opened.parts()?;
     let proven = init.check_resumed(Role::Initiator, &parts, &mut at.out.work)?;
     init.confirm(&proven.connection)?;
-    charge(&proven, checks, at.now)?;
+    if let Err(fault) = charge(&proven, checks, at.now) {
+        // The message may come again.
+        if let Some(resumed) = &mut init.resumed {
+            resumed.proven = Some(proven);
+        }
+        return Err(fault);
+    }
     let own = identification(&proven.connection.local.identity);
     let own = Payload::IdentificationResponder(own);
     let body = own.body();

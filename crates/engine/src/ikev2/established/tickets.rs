@@ -12,8 +12,11 @@ use crate::ikev2::parts::{Parts, notify};
 use crate::ikev2::tasks::{Awaited, Task};
 use crate::ikev2::ticket::{Carried, TICKET_LIFETIME, Tickets};
 use crate::ikev2::window::{At, Opened};
+use crate::quotas::{Bucket, Rate};
 use crate::time::{Calendar, Duration, Instant};
 
+/// Requests for a ticket, of one session, that are not refused at once.
+const REQUESTS: Rate = Rate::new(4, Duration::from_secs(10));
 /// Octets of a gateway's ticket that a station keeps.
 const MAX_OPAQUE: usize = 4_096;
 
@@ -26,6 +29,7 @@ impl Established {
                 ids,
                 given: None,
                 ticket: None,
+                asked: Bucket::default(),
             })
         });
     }
@@ -160,7 +164,13 @@ impl Established {
         &mut self,
         index: usize,
         opened: Opened,
+        at: &mut At<'_>,
     ) -> Vec<Fact> {
+        let resumption = self.resumption.as_mut();
+        if !resumption.is_some_and(|it| it.asked.take_one(REQUESTS, at.now)) {
+            self.sas[index].answer(&opened, &[notify(NotifyType::TicketNack)], at);
+            return vec![Fact::Heard];
+        }
         self.question = Some(Box::new(Question {
             own_spi: self.sas[index].own_spi(),
             opened,

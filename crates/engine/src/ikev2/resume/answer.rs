@@ -19,7 +19,7 @@ use crate::ikev2::init::{Init, announcements, detection, find_nat};
 use crate::ikev2::keys::{Keys, Nonces, Seed};
 use crate::ikev2::lost::Resumed;
 use crate::ikev2::message::Message;
-use crate::ikev2::parts::{Parts, names_read, notify};
+use crate::ikev2::parts::{Parts, childless_supported, names_read, notify, notify_with};
 use crate::ikev2::ppk::{Agreed, Mixed};
 use crate::ikev2::ticket::Resumable;
 use crate::ikev2::window::IkeSa;
@@ -51,7 +51,13 @@ impl Answering {
         }
         let found = message.read()?;
         let parts = Parts::sort(message.octets(), &found.clear)?;
-        if first_unknown_critical(&found.clear).is_some() {
+        let refuse = |refusal: Payload, out: &mut Outbox| {
+            let refusal = clear(HEAD, message.spis(), &[refusal], path);
+            out.messages.push(refusal);
+        };
+        if let Some(kind) = first_unknown_critical(&found.clear) {
+            let notice = notify_with(NotifyType::UnsupportedCriticalPayload, vec![kind]);
+            refuse(notice, out);
             return Err(DropReason::MalformedMessage.into());
         }
         let ticket = parts.notice(NotifyType::TicketOpaque);
@@ -66,9 +72,7 @@ impl Answering {
         let resumable = match opened {
             Ok(resumable) => resumable,
             Err(why) => {
-                let refusal = [notify(NotifyType::TicketNack)];
-                out.messages
-                    .push(clear(HEAD, message.spis(), &refusal, path));
+                refuse(notify(NotifyType::TicketNack), out);
                 return Err(Fault::TicketRefused(why.words()));
             }
         };
@@ -103,7 +107,7 @@ impl Answering {
         chain.extend(detection(spis, path));
         chain.extend(announcements(connection.fragments));
         if connection.childless != Childless::Never {
-            chain.push(notify(NotifyType::ChildlessIkev2Supported));
+            chain.push(childless_supported());
         }
         let sent = clear(HEAD, spis, &chain, path);
         let may_fragment = peer.fragmentation && connection.fragments;
@@ -134,6 +138,7 @@ impl Answering {
                 })),
             },
             answered: Answered::send(message.octets(), Some(sent), out),
+            looks_again_at: Instant::default(),
             examining: None,
         })
     }

@@ -103,15 +103,26 @@ impl Resuming {
             let cookie = cookie
                 .to_cookie()
                 .map_err(|_| DropReason::MalformedMessage)?;
-            return self.restart(cookie, now, out).map(|()| Heard::Nothing);
+            if self.restarts == MAX_RESTARTS {
+                return Err(DropReason::UnexpectedMessage);
+            }
+            heard(out);
+            self.restart(cookie, now, out);
+            return Ok(Heard::Nothing);
         }
         let sent = self.travel.sent_to(&self.connection, &self.nonce, &parts);
+        // A gateway to which we may not be sent is told in IKE_SA_INIT, which follows.
+        let is_forbidden = matches!(sent, Some(Err(_)));
         if let Some(Ok(gateway)) = sent {
             heard(out);
             return Ok(Heard::SentTo(gateway));
         }
+        if parts.has(NotifyType::Redirect) && !is_forbidden {
+            return Err(DropReason::WrongRedirect);
+        }
         // Anybody may have refused it; then more is computed, and nothing else.
-        let is_refused = parts.has(NotifyType::TicketNack) || parts.error().is_some();
+        let is_refused =
+            parts.has(NotifyType::TicketNack) || parts.error().is_some() || is_forbidden;
         match is_refused {
             true => {
                 heard(out);
@@ -121,17 +132,13 @@ impl Resuming {
         }
     }
 
-    fn restart(&mut self, cookie: &[u8], now: Instant, out: &mut Outbox) -> Result<(), DropReason> {
-        if self.restarts == MAX_RESTARTS {
-            return Err(DropReason::UnexpectedMessage);
-        }
+    fn restart(&mut self, cookie: &[u8], now: Instant, out: &mut Outbox) {
         self.restarts += 1;
         let ends = (self.spi, self.path, self.travel);
         let cookie = Some(cookie);
         let sent = request(&self.ticket, &self.connection, ends, &self.nonce, cookie);
         self.request = sent.message.clone();
         self.retransmit = Retransmit::send_within(PATIENCE, sent, now, out);
-        Ok(())
     }
 
     fn agree(

@@ -124,3 +124,19 @@ fn a_child_that_nobody_wants_any_more_needs_no_exchange() {
     world.assert_agreed(0);
     assert!(world.station.facts[0].starts_with("established"));
 }
+
+#[test]
+fn a_gateway_that_never_begins_so_refuses_a_peer_that_does_all_the_same() {
+    let setup = Setup {
+        has_child: false,
+        childless: [Allow, Never],
+        ..Setup::default()
+    };
+    let mut world = setup.world();
+    world.run();
+    world.assert_over();
+    let answered = world.names(Gateway).pop().unwrap().to_owned();
+    assert_eq!(answered, "auth 2: N(INVALID_SYNTAX)");
+    let why = world.fault(Gateway);
+    assert!(why.contains("without a child"), "{why}");
+}

@@ -196,6 +196,33 @@ fn a_renewed_ike_sa_has_tokens_of_its_own() {
     }
 }
 
+/// Its delete came, and the answer was lost: the other end does not know the IKE SA any more.
+#[test]
+fn the_token_of_a_replaced_ike_sa_ends_that_one_alone() {
+    for renews in Who::BOTH {
+        let other = renews.other();
+        let mut world = setup().established();
+        let session = world.end(renews).session.as_mut().unwrap();
+        let replaced = session.inside().sas[0].spis;
+        world.rekey_ike(renews);
+        world.deliver(other);
+        world.deliver(renews);
+        let sent = world.hold(other);
+        sent.iter().for_each(|it| world.receive(other, it));
+        let lost = world.hold(renews);
+        assert!(!lost.is_empty());
+        let mut sent = sent.iter().map(|it| Message::parse(&it.octets).unwrap());
+        let deleted = sent.find(|it| it.spis() == replaced).expect("a delete");
+        let maker = Arc::clone(&world.end(other).maker);
+        let shown = maker.answer(&deleted, lost[0].path.reversed());
+        world.receive(renews, &flight(&shown.expect("an answer")));
+        let session = world.end(renews).session.as_mut().expect("it lives");
+        assert_eq!(session.inside().sas.len(), 1, "{renews:?}");
+        world.pass(80);
+        world.assert_agreed(1);
+    }
+}
+
 #[test]
 fn renewals_that_cross_leave_both_ends_with_the_right_tokens() {
     for seed in 1..9 {

@@ -6,6 +6,7 @@ use super::world::{PASSWORD, Proof, Setup, Who, World, examiner};
 use crate::config::{Connection, IdentityPattern, RemoteMethod};
 use crate::eap::Examiner;
 use crate::identity::Identity;
+use crate::ikev1::tests::pair::signatures;
 
 fn setup(station: Proof) -> Setup {
     Setup {
@@ -146,6 +147,19 @@ fn the_certificate_within_tls_must_name_who_the_gateway_says_that_it_is() {
     world.assert_over();
     let why = world.fault(Who::Station);
     assert!(why.contains("another.example"), "{why}");
+    assert!(why.contains("does not name"), "{why}");
+}
+
+/// Certificates are public, and any station has one of the same authority.
+#[test]
+fn the_gateways_certificate_behind_ones_own_proves_nothing() {
+    let mut world = world(Proof::Tls, alone);
+    world.change(Who::Gateway, |it| {
+        it.local.method = signatures("station", &["station", "gateway", "mid"]).0;
+    });
+    world.run();
+    world.assert_over();
+    let why = world.fault(Who::Station);
     assert!(why.contains("does not name"), "{why}");
 }
 

@@ -103,6 +103,19 @@ fn a_repeated_request_is_answered_ten_times_and_no_more() {
 }
 
 #[test]
+fn an_answer_is_forgotten_when_no_peer_repeats_its_request_any_more() {
+    let mut world = Setup::default().established();
+    world.probe(Station, 1);
+    let asked = world.hold(Gateway).remove(0);
+    for (seconds, answers) in [(0, 1), (178, 1), (3, 0)] {
+        world.pass(seconds);
+        world.receive(Gateway, &asked);
+        assert_eq!(world.hold(Station).len(), answers, "{seconds} s later");
+    }
+    assert_eq!(world.gateway.drops.of(DropReason::RetransmittedMessage), 3);
+}
+
+#[test]
 fn a_request_outside_the_window_is_dropped() {
     let mut world = Setup::default().established();
     world.probe(Station, 1);

@@ -1,8 +1,14 @@
 //! IKE_SA_INIT: suites, methods, cookies, NATs, and what an initiator makes of refusals.
 
+use std::sync::Arc;
+
 use super::world::{Setup, Who, World};
-use crate::ike::Fault;
+use crate::counters::DropReason;
+use crate::ike::{Fault, Outbox};
+use crate::ikev2::Gate;
 use crate::ikev2::cookie::Cookies;
+use crate::ikev2::message::Message;
+use crate::ikev2::session::Session;
 use crate::sa::Via;
 
 #[test]
@@ -223,4 +229,26 @@ fn silence_is_given_up_and_says_what_was_asked() {
     world.station.session = None;
     world.pass(31);
     assert!(world.gateway.session.is_none());
+}
+
+#[test]
+fn without_room_nothing_is_computed_for_a_first_message() {
+    let mut world = Setup::default().world();
+    let first = world.hold(Who::Gateway).remove(0);
+    let message = Message::parse(&first.octets).unwrap();
+    let (now, gateway) = (world.now, &mut world.gateway);
+    let candidates = [Arc::clone(&gateway.connection)];
+    for is_full in [true, false] {
+        let gate = Gate {
+            is_full,
+            ..Gate::default()
+        };
+        let (random, mut out) = (&mut gateway.random, Outbox::default());
+        let path = first.path;
+        let begun = Session::respond(&candidates, path, &message, gate, random, now, &mut out);
+        let is_refused = matches!(begun, Err(Fault::Dropped(DropReason::TooManyHalfOpen)));
+        assert_eq!(is_refused, is_full);
+        assert_eq!(out.messages.is_empty(), is_full);
+        assert_eq!(out.work.entries().is_empty(), is_full);
+    }
 }

@@ -554,6 +554,7 @@ impl World {
                     cookies: cookies.as_mut(),
                     away: away.as_ref(),
                     tickets: Some(&mut tickets),
+                    is_full: false,
                     calendar,
                 };
                 let random = &mut end.random;

@@ -82,7 +82,10 @@ impl Node {
         });
         match racer {
             Some(_) => self.stations[index].race.divert(id, &targets, from.ip()),
-            None => self.stations[index].race = Race::elsewhere(&targets, from.ip()),
+            None => {
+                self.end_race(index, now);
+                self.stations[index].race = Race::elsewhere(&targets, from.ip());
+            }
         }
         let is_up = matches!(self.stations[index].state, State::Up(up) if up == id);
         if !is_up {

@@ -1,6 +1,7 @@
 //! Strangers and odd configurations must neither keep honest stations out nor stop the clock.
 
 use super::*;
+use crate::config::Version;
 use crate::node::half_open::ANSWER_TIME;
 
 /// A world whose main mode station is down, and its first message.
@@ -153,6 +154,22 @@ fn exchanges_whose_address_is_proven_do_not_make_room_and_have_a_bound() {
     flood(&mut world, &first, 0..1_000, Duration::from_millis(5), from);
     assert_eq!(proven(&world), 1);
     assert_eq!(world.ends[1].node.half_open.total(), 101);
+}
+
+/// Otherwise who fails at once could make us sign as fast as it sends.
+#[test]
+fn an_exchange_of_ikev2_that_fails_keeps_its_entry() {
+    let mut world = World::new(97, |connection, is_station| {
+        super::ikev2::speaks(connection, Version::V2);
+        if is_station {
+            wrong_key(connection);
+        }
+    });
+    world.run(Duration::from_secs(1));
+    let failed = world.drops(1, DropReason::AuthenticationFailed);
+    let half_open = &world.ends[1].node.half_open;
+    assert!(failed > 0);
+    assert_eq!((half_open.total(), half_open.failed() as u64), (0, failed));
 }
 
 #[test]

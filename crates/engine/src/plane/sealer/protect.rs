@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crypto::packet::PacketKey;
+use crypto::packet::RestingKey;
 use crypto::rand::Stream;
 use wire::ip::protocol::{AH, ESP};
 
@@ -18,7 +18,7 @@ use crate::{ah, esp};
 pub(super) struct Protector {
     pub(super) shape: Shape,
     spi: u32,
-    key: PacketKey,
+    key: RestingKey,
     has_esn: bool,
 }
 
@@ -68,12 +68,14 @@ impl Protector {
                 let start = esp::Layout::of(&self.shape.protection).clear_at();
                 fill(&mut packet[start..start + clear]);
                 let iv = |iv: &mut [u8]| random.fill(iv);
-                esp::seal(&self.key, packet, clear, spi, sequence, has_esn, next, iv);
+                let key = self.key.prepared();
+                esp::seal(key, packet, clear, spi, sequence, has_esn, next, iv);
                 Ok(())
             }
             Protocol::Ah => {
                 fill(&mut packet[length - clear..]);
-                ah::seal(&self.key, packet, headers, next, spi, sequence, has_esn)
+                let key = self.key.prepared();
+                ah::seal(key, packet, headers, next, spi, sequence, has_esn)
             }
         };
         sealed.inspect_err(|_| out.unpush(length))?;
@@ -84,6 +86,16 @@ impl Protector {
             return cut.inspect_err(|_| out.unpush(length));
         }
         Ok(length)
+    }
+
+    /// See [`RestingKey::rest`].
+    pub(super) fn rest(&mut self) {
+        self.key.rest();
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_prepared(&self) -> bool {
+        self.key.is_prepared()
     }
 
     /// The IP protocol.

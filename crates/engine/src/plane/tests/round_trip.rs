@@ -5,8 +5,9 @@ use proptest::prelude::*;
 use super::support::*;
 use crate::counters::DropReason;
 use crate::plane::inner;
-use crate::plane::{InboundChange, Notice, OutboundChange, wire_bytes};
+use crate::plane::{InboundChange, Notice, OutboundChange, REST_AFTER, wire_bytes};
 use crate::sa::{Ipsec, Layer, Mode, Path, Protocol, Sa, Via};
+use crate::time::Instant;
 use wire::ip::protocol::{ICMP, TCP, UDP};
 
 /// SAs of each encapsulation between IPv4 and between IPv6 ends.
@@ -46,6 +47,34 @@ fn variants(protection: crypto::packet::Protection) -> Vec<Sa> {
 
 fn is_v6(sa: &Sa) -> bool {
     sa.path.local.is_ipv6()
+}
+
+#[test]
+fn keys_are_prepared_for_packets_and_rest_without_them() {
+    for protection in suites() {
+        let mut pair = Pair::new(tunnel_sa(protection));
+        let frame = plain(&packet(
+            "10.1.0.1",
+            "10.2.0.1",
+            UDP,
+            &udp((5, 6), &data(64)),
+        ));
+        let prepared = |pair: &Pair| (pair.sender.prepared(), pair.receiver.prepared());
+        let rest = |pair: &mut Pair, rests: u32| {
+            let now = Instant(1) + REST_AFTER * rests;
+            pair.sender.rest(now);
+            pair.receiver.rest(now);
+        };
+        assert_eq!(prepared(&pair), (0, 0));
+        for rests in [1, 4, 7] {
+            assert_eq!(pair.carry(&[frame.clone()]).len(), 1);
+            assert_eq!(prepared(&pair), (1, 1));
+            rest(&mut pair, rests);
+            assert_eq!(prepared(&pair), (1, 1), "there was a packet");
+            rest(&mut pair, rests + 1);
+            assert_eq!(prepared(&pair), (0, 0), "there was none");
+        }
+    }
 }
 
 #[test]

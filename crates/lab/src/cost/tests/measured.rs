@@ -140,6 +140,7 @@ fn a_handshake_costs_what_was_measured() {
         proof: Proof::Rsa2048,
         asks_cookie: false,
         fragments: true,
+        is_resumed: false,
     });
     let mut work = Work::default();
     work.count(Task::KeyPair(crypto::dh::Group::Modp2048), 0);

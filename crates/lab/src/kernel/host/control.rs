@@ -10,13 +10,14 @@ use engine::endpoint::{Effect, Endpoint};
 use engine::ike::Step;
 use engine::node::{Command, Event, Input, via_of};
 use engine::plane::Offloads;
-use engine::sa::{Path, Via};
+use engine::sa::{Path, Secret, Via};
 use engine::time::{Calendar, Instant};
-use engine::work::Work;
+use engine::work::{Task, Work};
 use wire::ip::{Flow, protocol};
 
 use super::Send;
 use super::carried::Meter;
+use crate::cost::operation_of;
 use crate::kernel::ip;
 
 /// Messages and failures that a log keeps. The node counts later ones.
@@ -41,6 +42,9 @@ pub struct Message {
     pub datagrams: usize,
     /// Names of the payloads.
     pub payloads: String,
+    /// The operations of key exchanges that the node did before it sent this message, or when it
+    /// had received it, by their names in profiles.
+    pub work: Vec<String>,
 }
 
 /// Control's events.
@@ -54,8 +58,23 @@ pub struct Log {
     pub children: u64,
     /// Paths that moved.
     pub moved: u64,
+    /// The first [`LOG_ENTRIES`] addresses after the one at the beginning.
+    pub stays: Vec<Stay>,
     /// The first [`LOG_ENTRIES`] failures, each a sentence.
     pub failures: Vec<String>,
+}
+
+/// Another address of the host, and what came to it until the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stay {
+    /// Since when.
+    pub since: Instant,
+    /// The address.
+    pub address: IpAddr,
+    /// When the first message of the peer came.
+    pub answered: Option<Instant>,
+    /// When the first packet came out of a tunnel.
+    pub heard: Option<Instant>,
 }
 
 /// A node and its planes.
@@ -66,6 +85,9 @@ pub struct Control {
     is_begun: bool,
     inner: Option<IpAddr>,
     meter: Meter,
+    /// Of the work that has its message in the log.
+    told: Meter,
+    kept: Option<Secret>,
     unstamped: usize,
     begun: Vec<Send>,
     sealed_bytes: u64,
@@ -94,6 +116,8 @@ impl Control {
             is_begun: false,
             inner: None,
             meter: Meter::default(),
+            told: Meter::default(),
+            kept: None,
             unstamped: 0,
             begun: Vec::new(),
             sealed_bytes: 0,
@@ -117,6 +141,31 @@ impl Control {
     /// All work of control and planes so far.
     pub fn work(&self) -> Work {
         self.endpoint.work()
+    }
+
+    /// The same node after a crash, with what the former one has kept.
+    pub fn take_over(&mut self, former: &Self, now: Instant) {
+        if let Some(kept) = &former.kept {
+            self.input(Input::Kept(&kept.0), now, &mut Vec::new());
+            self.kept = Some(kept.clone());
+        }
+    }
+
+    /// Whether the log has a message of this kind.
+    pub fn has_logged(&self, is_it: impl Fn(Step) -> bool) -> bool {
+        self.log.messages.iter().any(|message| is_it(message.step))
+    }
+
+    /// Forgets what the log has before the first message of this kind, and what has failed, and
+    /// that there was a tunnel.
+    pub fn log_from(&mut self, is_first: impl Fn(Step) -> bool) {
+        let messages = &mut self.log.messages;
+        let first = messages.iter().position(|message| is_first(message.step));
+        let first = first.unwrap_or(messages.len());
+        messages.drain(..first);
+        self.unstamped = self.unstamped.min(messages.len());
+        self.log.failures.clear();
+        (self.log.established, self.log.children) = (None, 0);
     }
 
     /// The number of established tunnels.
@@ -209,6 +258,14 @@ impl Control {
 
     /// Tells the node which addresses it has.
     pub(super) fn moved(&mut self, now: Instant, sends: &mut Vec<Send>) {
+        if self.log.stays.len() < LOG_ENTRIES {
+            self.log.stays.push(Stay {
+                since: now,
+                address: self.sender.addresses[0],
+                answered: None,
+                heard: None,
+            });
+        }
         let ways = self.endpoint.ways();
         self.input(Input::Ways(ways), now, sends);
     }
@@ -226,6 +283,7 @@ impl Control {
     /// Does everything that follows from the last input. Returns the opened packets.
     fn drain(&mut self, now: Instant, sends: &mut Vec<Send>) -> Vec<Vec<u8>> {
         let mut opened = Vec::new();
+        let logged = self.log.messages.len();
         while let Some(effect) = self.endpoint.poll(now) {
             match effect {
                 Effect::Message(path, payload) => {
@@ -252,11 +310,35 @@ impl Control {
                 Effect::Inbound(_)
                 | Effect::Outbound(_)
                 | Effect::IkeKeys(..)
-                | Effect::Radius(..)
-                | Effect::Keep(_) => {}
+                | Effect::Radius(..) => {}
+                Effect::Keep(secrets) => self.kept = Some(secrets),
             }
         }
+        self.log_work(logged);
+        if let (Some(stay), false) = (self.log.stays.last_mut(), opened.is_empty()) {
+            stay.heard.get_or_insert(now);
+        }
         opened
+    }
+
+    /// Notes what was computed since the last message was logged with those from here on.
+    fn log_work(&mut self, logged: usize) {
+        let messages = &mut self.log.messages[logged..];
+        if messages.is_empty() {
+            return;
+        }
+        let first = |is_sent| messages.iter().position(|it| it.is_sent == is_sent);
+        let (received, sent) = (first(false), first(true));
+        for &(task, times, _) in self.told.take(self.endpoint.node.work()).entries() {
+            let place = match is_of_the_peers(task) {
+                true => received.or(sent),
+                false => sent.or(received),
+            };
+            let named = operation_of(task).zip(place);
+            for (name, place) in (0..times).filter_map(|_| named.clone()) {
+                messages[place].work.push(name);
+            }
+        }
     }
 }
 
@@ -281,6 +363,10 @@ impl Sender {
 
 impl Log {
     fn note(&mut self, event: Event, now: Instant) {
+        if let (Some(stay), Event::Message { is_sent: false, .. }) = (self.stays.last_mut(), &event)
+        {
+            stay.answered.get_or_insert(now);
+        }
         match event {
             Event::Message {
                 step,
@@ -296,6 +382,7 @@ impl Log {
                 bytes,
                 datagrams,
                 payloads,
+                work: Vec::new(),
             }),
             Event::ChildEstablished { child, .. } if child != AROUND => {
                 self.established = self.established.or(Some(now));
@@ -309,6 +396,14 @@ impl Log {
             _ => {}
         }
     }
+}
+
+/// Whether an end does this with what the peer has sent, and nothing of its own.
+fn is_of_the_peers(task: Task) -> bool {
+    matches!(
+        task,
+        Task::Agree(_) | Task::KeySecret(_) | Task::Verify(_) | Task::VerifyCurve(_)
+    )
 }
 
 /// How a packet came, if it is for one of our UDP sockets, or is ESP or AH.

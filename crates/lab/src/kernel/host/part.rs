@@ -29,6 +29,14 @@ impl Part {
         }
     }
 
+    /// The same, mutable.
+    pub fn control_mut(&mut self) -> Option<&mut Control> {
+        match self {
+            Self::Control(control) => Some(control),
+            _ => None,
+        }
+    }
+
     /// A mobile node or a home agent.
     pub fn mobile(&self) -> Option<&Mobile> {
         match self {

@@ -529,6 +529,16 @@ impl<'a> Builder<'a> {
     }
 }
 
+/// The machine of a gateway that begins anew, at these addresses.
+pub(super) fn anew(blueprint: &Blueprint, gateway: usize, own: Vec<IpAddr>) -> Option<Control> {
+    let tunnels = blueprint.tunnels_at(gateway);
+    let (_, set) = tunnels.first()?;
+    let inside = TrafficSelector::subnet(set.inside.first, set.inside.bits);
+    let config = Tunnel::gateway(&tunnels, inside, |set| blueprint.tunnel_mtu(set));
+    let seed = blueprint.secrets(&format!("{} again", blueprint.nodes[gateway].name));
+    Some(Control::new(config, own, &seed, blueprint.calendar))
+}
+
 fn link(joint: usize, is_up: bool) -> Target {
     Target {
         element: 2 * joint as u32 + u32::from(!is_up),

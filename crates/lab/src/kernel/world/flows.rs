@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::access;
 use super::admitted::{Admitted, is_on};
-use super::moved::Moved;
+use super::moved::{Gap, Moved};
 use super::outcome::{Drops, Exchange, Row, Streamed, Transferred};
 use super::{Begun, PATIENCE, QUIET, World, seconds};
 use crate::kernel::host::Supplicant;
@@ -65,6 +65,9 @@ pub struct Tunnelled {
     /// are from the exchange's first message on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub later: Vec<Row>,
+    /// The moves of the station: it is reachable when its gateway has answered.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub moves: Vec<Gap>,
 }
 
 /// The result of one flow.
@@ -112,6 +115,7 @@ impl World {
 
     fn run_graph(&mut self) -> Result<Flowed, KernelFault> {
         self.kernel.start()?;
+        self.lose_earlier()?;
         let exchanges = self.handshakes()?;
         let is_up = exchanges.iter().all(|exchange| exchange.is_up) && self.are_on()?;
         if self.blueprint.has_radio() {
@@ -370,19 +374,19 @@ impl World {
                 .and_then(|host| host.part.control());
             control.map_or(0, |control| control.log.moved)
         };
-        let later = |station: usize, exchange: &Exchange, is_v6: bool| {
-            let host = self.host(self.number(station));
-            let log = host.and_then(|host| host.part.control()).map(|it| &it.log);
-            let whole = log.map(|log| Exchange::new(log, exchange.is_up, is_v6).messages);
-            let whole = whole.unwrap_or_default().into_iter();
-            whole.skip(exchange.messages.len()).collect()
+        let later = |ends: (usize, usize), exchange: &Exchange, is_v6: bool| {
+            let log = |node: usize| self.log_of(self.number(node));
+            let logs = (&log(ends.0), &log(ends.1));
+            let whole = Exchange::new(logs, exchange.is_up, is_v6).messages;
+            whole.into_iter().skip(exchange.messages.len()).collect()
         };
         let tunnels = tunnels.zip(&self.blueprint.tunnels);
         let told = tunnels.map(|((tunnel, exchange), set)| Tunnelled {
             station: name(tunnel.from),
             gateway: name(tunnel.to),
             moved: moved(tunnel.to),
-            later: later(tunnel.from, &exchange, set.is_outer_v6),
+            moves: self.tunnel_moves(tunnel.from),
+            later: later((tunnel.from, tunnel.to), &exchange, set.is_outer_v6),
             exchange,
         });
         told.collect()

@@ -1,4 +1,5 @@
-//! What mobile nodes did in a run: their states, and the gaps of their moves.
+//! What mobile nodes did in a run, their states, and the gaps of their moves and of those of stations
+//! with tunnels.
 
 use std::net::IpAddr;
 
@@ -90,6 +91,29 @@ impl World {
         all.collect()
     }
 
+    /// The moves of a station with a tunnel. It is reachable when its gateway has answered.
+    pub(super) fn tunnel_moves(&self, station: usize) -> Vec<Gap> {
+        let stays = self.log_of(self.number(station)).stays;
+        let gaps = stays.iter().map(|stay| {
+            let after = |at: Option<Instant>| at.map(|at| seconds(stay.since, at));
+            Gap {
+                at_s: seconds(Instant(0), stay.since),
+                to: self.link_of(station, stay.address),
+                gap_s: after(stay.answered),
+                data_gap_s: after(stay.heard),
+            }
+        });
+        gaps.collect()
+    }
+
+    /// The name of the link on which a node has an address.
+    fn link_of(&self, station: usize, address: IpAddr) -> String {
+        let mut ports = self.blueprint.graph.ports.iter();
+        let port = ports.find(|it| it.node == station && it.address == address);
+        let link = port.map(|port| self.blueprint.joints[port.link].link.clone());
+        link.unwrap_or_default()
+    }
+
     /// The moves of a node. The first place is where it begins.
     fn gaps(&self, station: usize, log: &Log, is_nested: bool) -> Vec<Gap> {
         let next = log.places.iter().skip(1).map(|stay| stay.since);
@@ -102,12 +126,9 @@ impl World {
             let stayed = (is_nested && states.peek().is_none()).then_some(stay.since);
             let reached = states.find(|(_, state)| *state != mobile_node::State::Unreachable);
             let reached = reached.map(|(at, _)| *at).or(stayed);
-            let mut ports = self.blueprint.graph.ports.iter();
-            let port = ports.find(|it| it.node == station && it.address == stay.address);
-            let link = port.map(|port| self.blueprint.joints[port.link].link.clone());
             Gap {
                 at_s: seconds(Instant(0), stay.since),
-                to: link.unwrap_or_default(),
+                to: self.link_of(station, stay.address),
                 gap_s: reached.map(|at| seconds(stay.since, at)),
                 data_gap_s: stay.heard.map(|at| seconds(stay.since, at)),
             }

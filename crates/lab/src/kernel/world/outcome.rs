@@ -5,8 +5,8 @@ use engine::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::seconds;
-use crate::kernel::host::Log;
 use crate::kernel::host::stack::{Datagrams, Discarded, Pings, Transfer};
+use crate::kernel::host::{Log, Message};
 use crate::kernel::{Element, ip};
 
 /// The results of a run. Serialized, it is the JSON of the level `simulate`.
@@ -65,6 +65,13 @@ pub struct Row {
     pub datagrams: u64,
     /// The IP packets of these datagrams, in octets.
     pub wire_bytes: u64,
+    /// The operations of key exchanges that the station did before it sent this message, or when it
+    /// had received it, by their names in profiles.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub work: Vec<String>,
+    /// The same of the gateway. Nothing of a message that did not arrive.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub peer_work: Vec<String>,
 }
 
 /// The result of pings.
@@ -144,7 +151,9 @@ pub struct Drops {
 }
 
 impl Exchange {
-    pub(super) fn new(log: &Log, is_up: bool, is_v6: bool) -> Self {
+    /// What a station's log has, beside the log of its gateway.
+    pub(super) fn new((log, gateways): (&Log, &Log), is_up: bool, is_v6: bool) -> Self {
+        let mut others: Vec<&Message> = gateways.messages.iter().collect();
         let headers_bytes = ip::overhead_bytes(is_v6) as u64;
         let begin = log.messages.first().map_or(Instant(0), |first| first.at);
         let rows = log.messages.iter().map(|message| Row {
@@ -154,6 +163,8 @@ impl Exchange {
             bytes: message.bytes as u64,
             datagrams: message.datagrams as u64,
             wire_bytes: message.bytes as u64 + headers_bytes * message.datagrams as u64,
+            work: message.work.clone(),
+            peer_work: work_of_other(message, &mut others),
         });
         let messages: Vec<Row> = rows.collect();
         Self {
@@ -164,6 +175,17 @@ impl Exchange {
             failures: log.failures.clone(),
         }
     }
+}
+
+/// What the other end did for a message: its log has it, too. Those of other stations with equal
+/// messages cost it the same.
+fn work_of_other(message: &Message, others: &mut Vec<&Message>) -> Vec<String> {
+    let is_it = |other: &&Message| {
+        (other.step, other.bytes) == (message.step, message.bytes)
+            && other.is_sent != message.is_sent
+    };
+    let place = others.iter().position(is_it);
+    place.map_or_else(Vec::new, |place| others.remove(place).work.clone())
 }
 
 impl RoundTrips {

@@ -16,7 +16,18 @@ pub(super) fn tunnels(setup: &Setup, scenario: &Scenario) -> Result<Vec<Tunnel>,
         let tunnel = Tunnel::of(set);
         tunnel.map_err(|why| scenario.fault(&[&set.policy_key], why))
     });
-    tunnels.collect()
+    let tunnels: Vec<Tunnel> = tunnels.collect::<Result<_, _>>()?;
+    let all = || setup.tunnels.iter().zip(&tunnels);
+    for (set, tunnel) in all().filter(|(_, tunnel)| tunnel.is_resumed) {
+        let is_alone = |(other, it): (&TunnelSetup, &Tunnel)| {
+            other.to == set.to && it.is_resumed != tunnel.is_resumed
+        };
+        if all().any(is_alone) {
+            let what = "another tunnel of its gateway does not go on from a session that was lost";
+            return Err(scenario.fault(&[&set.policy_key], what));
+        }
+    }
+    Ok(tunnels)
 }
 
 /// How a node protects the packets of one of its tunnels.
@@ -110,6 +121,9 @@ impl Tunnel {
         if keys.proof.is_eap() && set.rank > 0 {
             return Err("another policy of its gateway comes first, and EAP must");
         }
+        if keys.is_resumed && set.is_at_router {
+            return Err("it goes on from a session that was lost, and only gateways give tickets");
+        }
         let proof = match keys.proof {
             cost::Proof::Rsa2048 => Proof::Certificates(pki::Kind::Rsa2048),
             cost::Proof::EcdsaP256 => Proof::Certificates(pki::Kind::P256),
@@ -130,6 +144,7 @@ impl Tunnel {
             proof,
             asks_cookie: keys.asks_cookie,
             fragments: keys.fragments,
+            is_resumed: keys.is_resumed,
             forces_udp: policy.is_udp_encapsulated,
             is_outer_v6: policy.is_outer_v6,
             is_inner_v6: set.pool.is_v6(),

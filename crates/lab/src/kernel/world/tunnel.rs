@@ -40,6 +40,8 @@ pub struct Tunnel {
     pub asks_cookie: bool,
     /// IKEv2: whether large messages are split.
     pub fragments: bool,
+    /// IKEv2: whether the station goes on from a session that was lost.
+    pub is_resumed: bool,
     /// Whether ESP is sent in UDP even without a NAT.
     pub forces_udp: bool,
     /// Whether the outer header is IPv6.
@@ -242,6 +244,7 @@ impl Tunnel {
         }
         connection.is_aggressive = self.is_aggressive;
         connection.fragments = self.fragments;
+        connection.resumption = self.is_resumed;
         connection.is_legacy = true;
         connection.encapsulation = match self.forces_udp {
             true => Encapsulation::Always,

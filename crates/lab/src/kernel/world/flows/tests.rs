@@ -155,6 +155,18 @@ fn a_station_that_moves_keeps_its_tunnel_and_loses_what_was_under_way() {
         "{later:?}"
     );
     assert!(later[0].1, "{later:?}");
+    let rows = outcome.tunnels[1].later.iter();
+    let works = rows.flat_map(|row| [&row.work, &row.peer_work]);
+    assert!(works.into_iter().all(Vec::is_empty), "{outcome:#?}");
+    // To the gateway and back over the new link, which takes 10 ms; datagrams come each 10 ms.
+    let [gap] = &outcome.tunnels[1].moves[..] else {
+        panic!("one move: {outcome:#?}");
+    };
+    assert_eq!(gap.to, "cell-b");
+    let (answered, heard) = (gap.gap_s.expect("an answer"), gap.data_gap_s.expect("data"));
+    assert!((0.020..0.025).contains(&answered), "{gap:?}");
+    assert!((0.020..0.040).contains(&heard), "{gap:?}");
+    assert_eq!(outcome.tunnels[0].moves, []);
     let (cell_a, cell_b) = (&outcome.links[0], &outcome.links[1]);
     assert!(
         cell_b.up.offered > 650 && cell_b.down.offered > 650,

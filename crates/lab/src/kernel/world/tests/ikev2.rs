@@ -1,6 +1,7 @@
 //! IKEv2 in the event kernel: by proof, key exchange, fragments and cookie; computed and simulated.
 
 use super::*;
+use crate::cost::operation_of;
 use crate::kernel::closed;
 
 /// A policy of IKEv2 with this suite and proof, and more keys of `[keys]`.
@@ -110,6 +111,85 @@ fn a_gateway_under_load_asks_for_a_cookie_which_costs_a_round_trip() {
     );
 }
 
+/// The operations of each message: the station's, the gateway's.
+fn works(exchange: &Exchange) -> Vec<(String, String)> {
+    let messages = exchange.messages.iter();
+    messages
+        .map(|it| (it.work.join(" "), it.peer_work.join(" ")))
+        .collect()
+}
+
+#[test]
+fn each_message_has_the_operations_that_the_ends_have_counted_for_it() {
+    let suite = format!("{X25519}-ke1_mlkem768");
+    let found = works(&exchange(policy(&suite, "rsa2048", ""), &[]));
+    let expected = [
+        ("x25519-generate", "x25519-agree"),
+        ("x25519-agree", "x25519-generate"),
+        ("ml-kem-768-generate", ""),
+        ("ml-kem-768-decapsulate", "ml-kem-768-encapsulate"),
+        ("rsa2048-sign", "rsa2048-verify"),
+        ("rsa2048-verify", "rsa2048-sign"),
+    ];
+    let expected = expected.map(|(own, peers)| (own.to_owned(), peers.to_owned()));
+    assert_eq!(found, expected);
+    for (proof, _) in PROOFS {
+        let built = built(policy(X25519, proof, ""), &[]).expect("a blueprint");
+        let mut world = World::new(built).expect("a world");
+        world.kernel.start().expect("starts");
+        let exchange = world.handshakes().expect("runs").remove(0);
+        world.kernel.run(world.kernel.now() + QUIET).expect("runs");
+        let told = works(&exchange).into_iter();
+        let (own, peers): (Vec<String>, Vec<String>) = told.unzip();
+        for (name, told) in [("ms", own), ("sg", peers)] {
+            let mut told: Vec<&str> = told.iter().flat_map(|it| it.split_whitespace()).collect();
+            let counted = world.works().into_iter().find(|(host, _)| host == name);
+            let (_, counted) = counted.expect("a host with IKE");
+            let counted = counted.entries().iter().flat_map(|&(task, times, _)| {
+                let name = operation_of(task);
+                (0..times).filter_map(move |_| name.clone())
+            });
+            let mut counted: Vec<String> = counted.collect();
+            told.sort_unstable();
+            counted.sort_unstable();
+            assert_eq!(told, counted, "{proof}: {name}");
+        }
+    }
+}
+
+#[test]
+fn a_lost_session_goes_on_by_its_ticket_with_no_operation_of_a_key_exchange() {
+    for (proof, _) in PROOFS {
+        let resumed = policy(X25519, proof, "resumed = true");
+        let found = assert_agree(&resumed, 4);
+        let steps: Vec<&str> = found.messages.iter().map(|it| it.what.as_str()).collect();
+        assert_eq!(
+            steps,
+            ["resume 1", "resume 2", "auth 1", "auth 2"],
+            "{proof}"
+        );
+        let nothing = (String::new(), String::new());
+        assert!(works(&found).iter().all(|it| *it == nothing), "{proof}");
+        assert!(found.failures.is_empty(), "{proof}: {found:#?}");
+    }
+    let whole = exchange(policy(X25519, "rsa2048", ""), &[]);
+    let short = exchange(policy(X25519, "rsa2048", "resumed = true"), &[]);
+    assert!(short.wire_bytes < whole.wire_bytes, "{short:#?}");
+    // The tunnel carries packets again.
+    let edits = ["traffic.bytes=100 KB"];
+    let built = built(policy(X25519, "psk", "resumed = true"), &edits).expect("a blueprint");
+    let outcome = World::new(built).expect("a world").run().expect("runs");
+    assert!(outcome.transferred.is_some_and(|it| it.is_complete));
+}
+
+#[test]
+fn a_cookie_comes_before_a_ticket_is_opened() {
+    let more = "cookie = true\nresumed = true";
+    let found = assert_agree(&policy(X25519, "psk", more), 6);
+    let steps: Vec<&str> = found.messages.iter().map(|it| it.what.as_str()).collect();
+    assert_eq!(steps[..4], ["resume 1", "resume 2", "resume 1", "resume 2"]);
+}
+
 #[test]
 fn large_messages_are_split_unless_the_policy_says_no() {
     let split = assert_agree(&policy(X25519, "rsa2048", ""), 4);
@@ -206,6 +286,10 @@ fn what_no_end_has_is_refused() {
         ),
         (
             policy(X25519, "psk", "cookie = true").text,
+            "only exchange = \"ikev2\" has it",
+        ),
+        (
+            policy(X25519, "psk", "resumed = true").text,
             "only exchange = \"ikev2\" has it",
         ),
     ] {
