@@ -4,6 +4,7 @@
 //! the rest of the daemon use; `check` checks what types cannot. No other code sees the text.
 
 pub mod agent;
+pub mod association;
 pub mod build;
 mod check;
 mod credentials;

@@ -10,7 +10,7 @@ use engine::mip4::firewall::Side;
 use engine::mip4::tunnel::UdpWish;
 use engine::sa::Encapsulation;
 
-use super::mobility::{ASSOCIATION, AssociationTable};
+use super::association::{ASSOCIATION, AssociationTable};
 use super::read::{Keys, Read, ReadTable};
 use super::skip::SkipPeerTable;
 use super::values::{Span, Transport};

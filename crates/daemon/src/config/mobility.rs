@@ -5,10 +5,11 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use document::{Fault, Item};
-use engine::mip4::association::{Algorithm, ReplayProtection};
+use engine::mip4::association::Algorithm;
 use engine::mip4::tunnel::{ReverseTunnel, UdpWish};
 use engine::sa::Encapsulation;
 
+use super::association::{ASSOCIATION, AssociationTable};
 use super::firewall::{Network, NodeFirewallTable, NodeGatewayTable, OutsideTable};
 use super::read::{Keys, Read, ReadTable};
 use super::values::{SecretText, Span};
@@ -259,41 +260,6 @@ impl ReadTable for AgentTable {
     }
 }
 
-/// What an example of `association` looks like.
-pub(super) const ASSOCIATION: &str = "what both sides know, such as association = { spi = 1000, key_file = \
-                           \"node.key\" }";
-
-/// `association`. Its key has no `Debug`.
-pub struct AssociationTable {
-    /// Its number, 256 or more. Both sides have the same.
-    pub spi: u32,
-    /// How messages are authenticated. HMAC-MD5 is the default of RFC 5944, which every
-    /// implementation has; HMAC-SHA-256 is stronger. "keyed-md5", of RFC 2002, needs `legacy`.
-    pub algorithm: Algorithm,
-    /// The key in hexadecimal, 16 octets or more.
-    pub key: Option<SecretText>,
-    /// File with the key in hexadecimal.
-    pub key_file: Option<PathBuf>,
-    /// How a repeated request is recognized: both clocks agree to 7 s, or the home agent chooses
-    /// numbers.
-    pub replay: ReplayProtection,
-    /// Allow "keyed-md5", and keys of less than 16 octets.
-    pub legacy: bool,
-}
-
-impl ReadTable for AssociationTable {
-    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
-        Ok(Self {
-            spi: keys.needed("spi", "a number that both sides know, such as spi = 1000")?,
-            algorithm: keys.or("algorithm", Algorithm::HmacMd5)?,
-            key: keys.given("key")?,
-            key_file: keys.given("key_file")?,
-            replay: keys.or("replay", ReplayProtection::Timestamps)?,
-            legacy: keys.or("legacy", false)?,
-        })
-    }
-}
-
 /// `aaa`. Its key has no `Debug`.
 pub struct AaaTable {
     /// Its number: 256 or more, or 2 for authenticators as in CHAP, which many RADIUS servers check
@@ -321,12 +287,6 @@ impl ReadTable for AaaTable {
 impl core::fmt::Debug for AaaTable {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "AAA key {}", self.spi)
-    }
-}
-
-impl core::fmt::Debug for AssociationTable {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "association {}", self.spi)
     }
 }
 
@@ -360,13 +320,6 @@ impl Read for Algorithm {
             ("hmac-sha-256", Self::HmacSha256),
             ("keyed-md5", Self::KeyedMd5),
         ];
-        item.choice("value", &words)
-    }
-}
-
-impl Read for ReplayProtection {
-    fn read(item: &Item) -> Result<Self, Fault> {
-        let words = [("timestamps", Self::Timestamps), ("nonces", Self::Nonces)];
         item.choice("value", &words)
     }
 }

@@ -23,6 +23,7 @@ const VALUES: [&str; 4] = [
 ];
 /// The tables of Mobile IPv4.
 const MOBILITY: &str = "crates/daemon/src/config/mobility.rs";
+const ASSOCIATION: &str = "crates/daemon/src/config/association.rs";
 /// The tables of firewalls and of SKIP.
 const FIREWALL: &str = "crates/daemon/src/config/firewall.rs";
 const SKIP: &str = "crates/daemon/src/config/skip.rs";
@@ -138,7 +139,15 @@ struct Entry {
 /// Checks that the page on disk matches the code. With CARAVAN_BLESS set, writes it.
 pub(crate) fn is_current(tree: &Tree) -> Vec<Finding> {
     let sources = [
-        SOURCE, AUTH, CHOICES, UNITS, MOBILITY, FIREWALL, SKIP, RADIUS,
+        SOURCE,
+        AUTH,
+        CHOICES,
+        UNITS,
+        MOBILITY,
+        ASSOCIATION,
+        FIREWALL,
+        SKIP,
+        RADIUS,
     ];
     let texts = sources.into_iter().chain(VALUES).map(|path| {
         let text = &tree.find(path).expect("a source").text;

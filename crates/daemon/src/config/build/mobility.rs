@@ -22,10 +22,10 @@ use zeroize::Zeroizing;
 
 use super::firewall::selector;
 use super::{Builder, ConfigError, Loaded};
+use crate::config::association::AssociationTable;
 use crate::config::file::ConfigFile;
 use crate::config::mobility::{
-    AgentTable, AssociationTable, ForeignAgentTable, HomeAgentTable, MOBILE, MobileNodeTable,
-    MobileTable,
+    AgentTable, ForeignAgentTable, HomeAgentTable, MOBILE, MobileNodeTable, MobileTable,
 };
 use crate::config::parts::{
     HomeAgentSetup, MobileSetup, Mobility, NodeFirewall, NodeGateway, VisitedLink,

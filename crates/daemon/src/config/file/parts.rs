@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use super::ConfigFile;
+use crate::config::association::AssociationTable;
 use crate::config::firewall::FIREWALL;
-use crate::config::mobility::{AaaTable, AssociationTable, FOREIGN_AGENT, HOME_AGENT, MOBILE};
+use crate::config::mobility::{AaaTable, FOREIGN_AGENT, HOME_AGENT, MOBILE};
 use crate::config::skip::SkipPeerTable;
 
 /// The home agent outside.

@@ -1,6 +1,7 @@
 //! A mobile node: it watches its interfaces, tells its machine where it is, and keeps the home
 //! address where it belongs: on the interface at home, else on the tunnel device alone.
 
+mod denials;
 mod gateway;
 mod links;
 mod outside;

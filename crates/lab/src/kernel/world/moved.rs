@@ -80,7 +80,7 @@ impl World {
             });
             Some(Moved {
                 station: self.blueprint.nodes[station].name.clone(),
-                moves: self.gaps(station, log),
+                moves: self.gaps(station, log, host.entrance.within.is_some()),
                 states: states.collect(),
                 requests: log.sent,
                 requests_outside: outer.map_or(0, |it| it.log.sent),
@@ -115,18 +115,21 @@ impl World {
     }
 
     /// The moves of a node. The first place is where it begins.
-    fn gaps(&self, station: usize, log: &Log) -> Vec<Gap> {
+    fn gaps(&self, station: usize, log: &Log, is_nested: bool) -> Vec<Gap> {
         let next = log.places.iter().skip(1).map(|stay| stay.since);
         let ends = next.map(Some).chain([None]);
         let stays = log.places.iter().zip(ends).skip(1);
         let gaps = stays.map(|(stay, end)| {
             let is_here = |at: Instant| at >= stay.since && end.is_none_or(|end| at < end);
-            let mut states = log.states.iter().filter(|(at, _)| is_here(*at));
+            let mut states = log.states.iter().filter(|(at, _)| is_here(*at)).peekable();
+            // Through a tunnel that moves, or whose outer address does not, it stays reachable.
+            let stayed = (is_nested && states.peek().is_none()).then_some(stay.since);
             let reached = states.find(|(_, state)| *state != mobile_node::State::Unreachable);
+            let reached = reached.map(|(at, _)| *at).or(stayed);
             Gap {
                 at_s: seconds(Instant(0), stay.since),
                 to: self.link_of(station, stay.address),
-                gap_s: reached.map(|(at, _)| seconds(stay.since, *at)),
+                gap_s: reached.map(|at| seconds(stay.since, at)),
                 data_gap_s: stay.heard.map(|at| seconds(stay.since, at)),
             }
         });

@@ -134,17 +134,12 @@ impl Setup {
     ) -> Self {
         let some = |address: Option<IpAddr>| address.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
         let address = |node: usize| some(graph.address(node));
-        let mobile = |layers: &[MobileIp]| {
-            let layers = layers.iter();
-            let setups = layers.filter_map(|layer| MobileSetup::of(*layer, graph));
-            setups.collect::<Vec<_>>()
-        };
         let mut setup = Self {
             tunnels: Vec::new(),
             published: Vec::new(),
             flows: Vec::new(),
-            mobile: mobile(&scenario.mobile),
-            outside: mobile(&scenario.outside),
+            mobile: MobileSetup::all(&scenario.mobile, graph),
+            outside: MobileSetup::all(&scenario.outside, graph),
             skip,
             crossings,
         };
@@ -269,6 +264,11 @@ impl Setup {
 }
 
 impl MobileSetup {
+    fn all(layers: &[MobileIp], graph: &Graph) -> Vec<Self> {
+        let layers = layers.iter();
+        layers.filter_map(|layer| Self::of(*layer, graph)).collect()
+    }
+
     /// None for a network of IPv6, which [`Graph::of`] refuses.
     fn of(layer: MobileIp, graph: &Graph) -> Option<Self> {
         let own = graph.ports_of(layer.agent).next()?;

@@ -23,7 +23,7 @@ use wire::ip::protocol::{ESP, UDP};
 use wire::mip4::{Code, PORT};
 
 use super::MobileNodePart;
-use super::report::refused;
+use super::denials::refused;
 use crate::capture::udp_packet;
 use crate::routes::{Desired, Prefix};
 use crate::run::mobility::look::Link;
