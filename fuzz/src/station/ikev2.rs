@@ -407,14 +407,17 @@ impl Gateway {
 
 fn is_of_ike(asked: &Asked) -> bool {
     let mut all = asked.payloads.iter();
-    all.any(|payload| {
-        matches!(payload, Payload::SecurityAssociation(sa)
-            if sa.iter().any(|proposal| proposal.protocol == Protocol::Ike))
+    all.any(|payload| match payload {
+        Payload::SecurityAssociation(sa) => sa.iter().any(|it| it.protocol == Protocol::Ike),
+        _ => false,
     })
 }
 
 /// What MOBIKE wants to see again.
 fn cookies(asked: &Asked) -> Vec<Payload> {
-    let is_cookie = |payload: &&Payload| matches!(payload, Payload::Notify(notify) if notify.kind == NotifyType::Cookie2);
+    let is_cookie = |payload: &&Payload| match payload {
+        Payload::Notify(notify) => notify.kind == NotifyType::Cookie2,
+        _ => false,
+    };
     asked.payloads.iter().filter(is_cookie).cloned().collect()
 }
