@@ -1,9 +1,7 @@
 //! Writes `seeds/responder/`: recorded real handshakes of a client with the gateway of the fuzz
-//! target, and scripts of peers that hold keys. Writes `seeds/ikev2_responder/` and
-//! `seeds/ikev2_station/`: the same of IKEv2.
-//! Writes `seeds/station/`: clients whose hostile
-//! gateway answers correctly up to some point. Writes `seeds/mip4_*/` and `seeds/firewall/`:
-//! scripts for the machines of Mobile IPv4 and for their firewall.
+//! target, and scripts of peers that hold keys. Writes `seeds/station/`: clients whose hostile
+//! gateway answers correctly up to some point. Writes `seeds/ikev2_*/`: the same of IKEv2. Writes
+//! `seeds/mip4_*/` and `seeds/firewall/`: scripts for Mobile IPv4 and its firewall.
 //!
 //!     cargo run --example seeds
 

@@ -151,7 +151,8 @@ impl Host for Gateway {
         }
         for change in changes.as_chunks::<3>().0 {
             let at = usize::from(u16::from_be_bytes([change[0], change[1]]));
-            if let Some(octet) = chain.get_mut(at % chain.len().max(1)) {
+            let len = chain.len().max(1);
+            if let Some(octet) = chain.get_mut(at % len) {
                 *octet ^= change[2];
             }
         }
