@@ -1,9 +1,7 @@
 //! Writes `seeds/responder/`: recorded real handshakes of a client with the gateway of the fuzz
-//! target, and scripts of peers that hold keys. Writes `seeds/ikev2_responder/` and
-//! `seeds/ikev2_station/`: the same of IKEv2.
-//! Writes `seeds/station/`: clients whose hostile
-//! gateway answers correctly up to some point. Writes `seeds/mip4_*/` and `seeds/firewall/`:
-//! scripts for the machines of Mobile IPv4 and for their firewall.
+//! target, and scripts of peers that hold keys. Writes `seeds/station/`: clients whose hostile
+//! gateway answers correctly up to some point. Writes `seeds/ikev2_*/`: the same of IKEv2. Writes
+//! `seeds/mip4_*/` and `seeds/firewall/`: scripts for Mobile IPv4 and its firewall.
 //!
 //!     cargo run --example seeds
 
@@ -78,36 +76,20 @@ fn main() {
     }
     sessions();
     stations();
-    clients();
     machines();
 }
 
-/// The seeds of the `ikev2_responder` target.
+/// The seeds of the `ikev2_responder` and `ikev2_station` targets.
 fn sessions() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/seeds/ikev2_responder");
-    std::fs::create_dir_all(folder).expect("a folder");
-    for (name, ops) in ikev2::seeds::all() {
-        std::fs::write(format!("{folder}/{name}"), script::write(&ops)).expect("a file");
-    }
-}
-
-/// The seeds of the `ikev2_station` target.
-fn clients() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/seeds/ikev2_station");
-    std::fs::create_dir_all(folder).expect("a folder");
-    for (name, ops) in station::ikev2::seeds::all() {
-        let octets = script::write(&ops);
-        let mut stage = station::world::Stage::<station::ikev2::Gateway>::default();
-        let ops = script::read(&octets);
-        let sent: usize = ops.iter().map(|op| stage.play(op).len()).sum();
-        println!(
-            "ikev2_station {name}: {} octets, {sent} datagrams",
-            octets.len()
-        );
-        stage.facts().iter().for_each(|fact| println!("  {fact}"));
-        stage.end();
-        std::fs::write(format!("{folder}/{name}"), octets).expect("a file");
-    }
+    let write = |target: &str, scripts: Vec<(&str, Vec<Op>)>| {
+        let folder = format!("{}/seeds/{target}", env!("CARGO_MANIFEST_DIR"));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        for (name, ops) in scripts {
+            std::fs::write(format!("{folder}/{name}"), script::write(&ops)).expect("a file");
+        }
+    };
+    write("ikev2_responder", ikev2::seeds::all());
+    write("ikev2_station", station::ikev2::seeds::all());
 }
 
 /// The seeds of the machines of Mobile IPv4, of their firewall and of tunnel agents.

@@ -12,12 +12,12 @@ use aws_lc_rs::signature::{
 };
 use zeroize::Zeroizing;
 
-use crate::sys::ml_dsa_sign;
+use crate::sys::{ML_DSA_RANDOM_LEN, MlDsaSign, ml_dsa_sign};
 
 /// Octets of the seed of a key pair (FIPS 204 §5.1).
 pub const SEED_LEN: usize = 32;
 /// Octets of the randomness of a signature (FIPS 204 §3.4).
-pub const RANDOM_LEN: usize = 32;
+pub const RANDOM_LEN: usize = ML_DSA_RANDOM_LEN;
 /// 2.16.840.1.101.3.4.3, in which each parameter set has a number (RFC 9881 §2).
 const OID: [u8; 8] = [0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x03];
 
@@ -77,21 +77,16 @@ impl MlDsa {
         }
     }
 
-    /// Octets of a private key that is not a seed.
-    pub(crate) const fn expanded_len(self) -> usize {
-        match self {
-            Self::Set44 => 2560,
-            Self::Set65 => 4032,
-            Self::Set87 => 4896,
-        }
-    }
-
     /// Octets of a signature.
     pub const fn signature_len(self) -> usize {
+        self.sign().signature_len()
+    }
+
+    const fn sign(self) -> MlDsaSign {
         match self {
-            Self::Set44 => 2420,
-            Self::Set65 => 3309,
-            Self::Set87 => 4627,
+            Self::Set44 => MlDsaSign::Set44,
+            Self::Set65 => MlDsaSign::Set65,
+            Self::Set87 => MlDsaSign::Set87,
         }
     }
 
@@ -191,7 +186,7 @@ impl SigningKey {
     /// of the computer; zeros make it depend on key and message alone (FIPS 204 §3.4).
     pub fn sign(&self, parts: &[&[u8]], random: &[u8; RANDOM_LEN]) -> Vec<u8> {
         let message = parts.concat();
-        ml_dsa_sign(self.set, &self.expanded, &message, random).expect("a key of its set")
+        ml_dsa_sign(self.set.sign(), &self.expanded, &message, random).expect("a key of its set")
     }
 }
 

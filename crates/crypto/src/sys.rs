@@ -32,7 +32,7 @@ pub(crate) use kem::{
 };
 pub(crate) use keystream::{KEY_LEN, keystream};
 pub(crate) use md4::md4;
-pub(crate) use ml_dsa::ml_dsa_sign;
+pub(crate) use ml_dsa::{MlDsaSign, RANDOM_LEN as ML_DSA_RANDOM_LEN, ml_dsa_sign};
 pub(crate) use modp::{add, exponentiate, multiply};
 pub(crate) use p256::{add_points, is_on_curve, scale};
 pub(crate) use rsa::Rsa;

@@ -151,7 +151,8 @@ impl Host for Gateway {
         }
         for change in changes.as_chunks::<3>().0 {
             let at = usize::from(u16::from_be_bytes([change[0], change[1]]));
-            if let Some(octet) = chain.get_mut(at % chain.len().max(1)) {
+            let len = chain.len().max(1);
+            if let Some(octet) = chain.get_mut(at % len) {
                 *octet ^= change[2];
             }
         }
@@ -407,14 +408,17 @@ impl Gateway {
 
 fn is_of_ike(asked: &Asked) -> bool {
     let mut all = asked.payloads.iter();
-    all.any(|payload| {
-        matches!(payload, Payload::SecurityAssociation(sa)
-            if sa.iter().any(|proposal| proposal.protocol == Protocol::Ike))
+    all.any(|payload| match payload {
+        Payload::SecurityAssociation(sa) => sa.iter().any(|it| it.protocol == Protocol::Ike),
+        _ => false,
     })
 }
 
 /// What MOBIKE wants to see again.
 fn cookies(asked: &Asked) -> Vec<Payload> {
-    let is_cookie = |payload: &&Payload| matches!(payload, Payload::Notify(notify) if notify.kind == NotifyType::Cookie2);
+    let is_cookie = |payload: &&Payload| match payload {
+        Payload::Notify(notify) => notify.kind == NotifyType::Cookie2,
+        _ => false,
+    };
     asked.payloads.iter().filter(is_cookie).cloned().collect()
 }

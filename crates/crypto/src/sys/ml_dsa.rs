@@ -2,10 +2,39 @@
 
 use core::ffi::c_int;
 
-use crate::ml_dsa::{MlDsa, RANDOM_LEN};
+/// Octets of the randomness of a signature (FIPS 204 §3.4).
+pub(crate) const RANDOM_LEN: usize = 32;
 
 /// A signature over the message itself, without a context (FIPS 204 §5.2).
 const PURE_WITHOUT_CONTEXT: [u8; 2] = [0, 0];
+
+/// Signatures by parameter sets.
+#[derive(Clone, Copy)]
+pub(crate) enum MlDsaSign {
+    Set44,
+    Set65,
+    Set87,
+}
+
+impl MlDsaSign {
+    /// Octets of a private key that is not a seed.
+    const fn expanded_len(self) -> usize {
+        match self {
+            Self::Set44 => 2560,
+            Self::Set65 => 4032,
+            Self::Set87 => 4896,
+        }
+    }
+
+    /// Octets of a signature.
+    pub(crate) const fn signature_len(self) -> usize {
+        match self {
+            Self::Set44 => 2420,
+            Self::Set65 => 3309,
+            Self::Set87 => 4627,
+        }
+    }
+}
 
 type Sign = unsafe extern "C" fn(
     private: *const u8,
@@ -58,7 +87,7 @@ unsafe extern "C" {
 
 /// Signs with an expanded private key. `None` if it has not the length of its set.
 pub(crate) fn ml_dsa_sign(
-    set: MlDsa,
+    set: MlDsaSign,
     private: &[u8],
     message: &[u8],
     random: &[u8; RANDOM_LEN],
@@ -67,9 +96,9 @@ pub(crate) fn ml_dsa_sign(
         return None;
     }
     let sign: Sign = match set {
-        MlDsa::Set44 => sign_44,
-        MlDsa::Set65 => sign_65,
-        MlDsa::Set87 => sign_87,
+        MlDsaSign::Set44 => sign_44,
+        MlDsaSign::Set65 => sign_65,
+        MlDsaSign::Set87 => sign_87,
     };
     let mut signature = vec![0; set.signature_len()];
     let mut len = 0;

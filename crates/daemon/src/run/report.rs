@@ -294,14 +294,13 @@ pub(super) fn log(event: &Event) {
             peer,
             suite,
             ppk,
-            has_full_transcript,
-            is_resumed,
+            has_full_transcript: full_transcript,
+            is_resumed: resumed,
             path,
             nat,
         } => info!(
-            connection, peer, suite, ppk = ppk.as_ref().map(|it| &it.id[..]),
-            ppk_exchange = ppk.as_ref().map(|it| it.exchange.name()),
-            full_transcript = has_full_transcript, resumed = is_resumed,
+            connection, peer, suite, ppk = ppk.as_ref().map(|it| &it.id[..]), full_transcript,
+            ppk_exchange = ppk.as_ref().map(|it| it.exchange.name()), resumed,
             local = %path.local, remote = %path.remote, nat_local = nat.0, nat_remote = nat.1,
             "{}", established(*version)
         ),

@@ -184,7 +184,8 @@ fn ppk_of((id, text, is_required): (&str, &str, bool), is_early: bool) -> Arc<Pp
 }
 
 impl Setup {
-    pub(super) fn connection(&self, is_station: bool) -> Connection {
+    /// How an end proves itself, and how its peer does.
+    fn methods(&self, is_station: bool) -> (LocalMethod, RemoteMethod) {
         let (own, peer) = match is_station {
             true => (self.station, self.gateway),
             false => (self.gateway, self.station),
@@ -209,6 +210,11 @@ impl Setup {
             Proof::Certificate => signatures("station", &["station"]).1,
             Proof::MlDsa(set) => ml_dsa(set, "any").1,
         };
+        (local, remote)
+    }
+
+    pub(super) fn connection(&self, is_station: bool) -> Connection {
+        let (local, remote) = self.methods(is_station);
         let (own, peer) = match is_station {
             true => ("station@example", "gateway.example"),
             false if matches!(self.station, Proof::Password(_)) => ("gateway.example", "*"),
