@@ -1,5 +1,6 @@
 //! Writes `seeds/responder/`: recorded real handshakes of a client with the gateway of the fuzz
-//! target, and scripts of peers that hold keys. Writes `seeds/ikev2_responder/`: the same of IKEv2.
+//! target, and scripts of peers that hold keys. Writes `seeds/ikev2_responder/` and
+//! `seeds/ikev2_station/`: the same of IKEv2.
 //! Writes `seeds/station/`: clients whose hostile
 //! gateway answers correctly up to some point. Writes `seeds/mip4_*/` and `seeds/firewall/`:
 //! scripts for the machines of Mobile IPv4 and for their firewall.
@@ -31,6 +32,7 @@ use fuzz::responder::{ikev1, ikev2};
 use fuzz::script::{self, Op, Sealed};
 use fuzz::secrets::pki;
 use fuzz::station;
+use fuzz::station::gateway::Gateway;
 use fuzz::station::world::connection_to;
 use fuzz::tunnel_agents;
 use fuzz::watch::{CALENDAR, Sent};
@@ -76,6 +78,7 @@ fn main() {
     }
     sessions();
     stations();
+    clients();
     machines();
 }
 
@@ -85,6 +88,25 @@ fn sessions() {
     std::fs::create_dir_all(folder).expect("a folder");
     for (name, ops) in ikev2::seeds::all() {
         std::fs::write(format!("{folder}/{name}"), script::write(&ops)).expect("a file");
+    }
+}
+
+/// The seeds of the `ikev2_station` target.
+fn clients() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/seeds/ikev2_station");
+    std::fs::create_dir_all(folder).expect("a folder");
+    for (name, ops) in station::ikev2::seeds::all() {
+        let octets = script::write(&ops);
+        let mut stage = station::world::Stage::<station::ikev2::Gateway>::default();
+        let ops = script::read(&octets);
+        let sent: usize = ops.iter().map(|op| stage.play(op).len()).sum();
+        println!(
+            "ikev2_station {name}: {} octets, {sent} datagrams",
+            octets.len()
+        );
+        stage.facts().iter().for_each(|fact| println!("  {fact}"));
+        stage.end();
+        std::fs::write(format!("{folder}/{name}"), octets).expect("a file");
     }
 }
 
@@ -112,7 +134,7 @@ fn stations() {
     });
     for (name, ops) in honest.chain(hostile) {
         let octets = script::write(&ops);
-        let mut stage = station::world::Stage::default();
+        let mut stage = station::world::Stage::<Gateway>::default();
         let mut sent = 0;
         for op in script::read(&octets) {
             sent += stage.play(&op).len();
@@ -163,7 +185,7 @@ fn answered(kind: u8) -> Vec<Op> {
 
 /// A gateway that derives the keys of phase 1 itself: correctly, wrongly, and again.
 fn under_own_keys(kind: u8, is_aggressive: bool, is_signed: bool) -> Vec<Op> {
-    let mut stage = station::world::Stage::default();
+    let mut stage = station::world::Stage::<Gateway>::default();
     let begin = Op::Begin { kind, from: 0 };
     let sent = stage.play(&begin);
     let (header, body) = sent
@@ -361,7 +383,7 @@ fn station(is_aggressive: bool, is_signed: bool) -> Config {
     let mode = if is_aggressive { 'a' } else { 'm' };
     let name = format!("{mode}-{}", if is_signed { "rsa" } else { "psk" });
     let gateway = ([192, 0, 2, 1], 500).into();
-    let mut connection = connection_to(gateway, &name);
+    let mut connection = connection_to::<Gateway>(gateway, &name);
     connection.name = "road".into();
     connection.children.truncate(1);
     Config {

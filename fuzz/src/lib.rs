@@ -7,6 +7,7 @@ pub mod paths;
 pub mod phase_2;
 pub mod responder;
 pub mod script;
+pub mod sealed;
 pub mod secrets;
 pub mod station;
 pub mod tunnel_agents;

@@ -4,11 +4,12 @@
 #![no_main]
 
 use fuzz::script;
+use fuzz::station::gateway::Gateway;
 use fuzz::station::world::Stage;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
-    let mut stage = Stage::default();
+    let mut stage = Stage::<Gateway>::default();
     script::read(input)
         .iter()
         .for_each(|op| drop(stage.play(op)));

@@ -273,7 +273,8 @@ def test_a_ticket_takes_two_messages_more_bytes_than_a_key_and_fewer_than_certif
 
 def test_the_first_message_of_ikev2_follows_from_its_formats() -> None:
     header, sa, ke, nonce, detection = 28, 40, 40, 36, 2 * 28
-    announced = 8  # N(IKEV2_FRAGMENTATION_SUPPORTED)
+    # N(IKEV2_FRAGMENTATION_SUPPORTED), N(IKE_SA_INIT_FULL_TRANSCRIPT_AUTH)
+    announced = 2 * 8
     least = 28 + header + sa + ke + nonce + detection + announced
     (first, *_) = messages("ikev2-psk")
     # And the hashes of signatures, which a pre-shared key does not need (RFC 7427 §4).

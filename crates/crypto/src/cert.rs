@@ -1,10 +1,10 @@
 //! X.509 certificates for IKE (RFC 4945): reading, the path check, revocation, and making them.
 //!
-//! It reads keys of RSA, ECDSA and Ed25519; an end entity has RSA unless the caller takes others.
-//! It accepts signatures of PKCS #1 v1.5, PSS and ECDSA with SHA-2, of Ed25519 (RFC 8410), and with
-//! SHA-1 if legacy is accepted. Names are compared octet by octet (RFC 5280 §7.1 allows more). Left
-//! out: MD5, name constraints (an authority that has them is refused), policies (any is
-//! accepted), delta and indirect revocation lists, fetching, OCSP.
+//! It reads keys of RSA, ECDSA, Ed25519 and ML-DSA; an end entity has RSA unless the caller takes
+//! others. It accepts signatures of PKCS #1 v1.5, PSS and ECDSA with SHA-2, of Ed25519 (RFC 8410),
+//! of ML-DSA (RFC 9881), and with SHA-1 if legacy is accepted. Names are compared octet by octet
+//! (RFC 5280 §7.1 allows more). Left out: MD5, name constraints (an authority that has them is
+//! refused), policies (any is accepted), delta and indirect revocation lists, fetching, OCSP.
 
 mod as_pem;
 mod describe;
@@ -84,7 +84,7 @@ pub enum RevocationRule {
 pub enum LeafKeys {
     /// RSA: all that IKEv1 signs with here.
     RsaOnly,
-    /// Also ECDSA on P-256, P-384 and P-521, and Ed25519.
+    /// Also ECDSA on P-256, P-384 and P-521, Ed25519, and ML-DSA.
     Any,
 }
 

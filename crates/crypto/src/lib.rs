@@ -19,6 +19,7 @@ pub mod hpke;
 pub mod key_exchange;
 pub mod key_wrap;
 pub mod message;
+pub mod ml_dsa;
 pub mod mschapv2;
 pub mod p256;
 pub mod packet;

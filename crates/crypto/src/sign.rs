@@ -1,15 +1,17 @@
-//! Signatures of IKEv2's AUTH payload (RFC 7296 §2.15, RFC 4754, RFC 7427, RFC 8420), with the keys
-//! of certificates: RSA, ECDSA on NIST's curves, Ed25519.
+//! Signatures of IKEv2's AUTH payload (RFC 7296 §2.15, RFC 4754, RFC 7427, RFC 8420,
+//! draft-ietf-ipsecme-ikev2-pqc-auth), with the keys of certificates: RSA, ECDSA on NIST's curves,
+//! Ed25519, ML-DSA.
 //!
 //! Signing needs no randomness of the system: the nonces of ECDSA come from key and message (RFC
-//! 6979), the salt of PSS from the caller's stream. Left out: the bare hashes of IKEv1
-//! ([`crate::rsa`]), DSS, Ed448.
+//! 6979), the salt of PSS and what hedges ML-DSA from the caller's stream. Left out: the bare
+//! hashes of IKEv1 ([`crate::rsa`]), DSS, Ed448.
 
 use zeroize::Zeroizing;
 
 use crate::curve::Curve;
 use crate::ed25519;
 use crate::hash::Hash;
+use crate::ml_dsa::{self, MlDsa};
 use crate::rand::Stream;
 use crate::rsa::{self, RsaFault};
 use crate::sys::{EcKey, EcSignature, ed25519_secret};
@@ -31,6 +33,8 @@ pub enum Scheme {
     EcdsaRaw(Curve),
     /// RFC 8420: method 14.
     Ed25519,
+    /// ML-DSA (draft-ietf-ipsecme-ikev2-pqc-auth): method 14.
+    MlDsa(MlDsa),
 }
 
 /// The kinds of keys.
@@ -45,6 +49,8 @@ pub enum KeyKind {
     Ecdsa(Curve),
     /// Ed25519.
     Ed25519,
+    /// ML-DSA.
+    MlDsa(MlDsa),
 }
 
 /// A private key.
@@ -55,6 +61,8 @@ pub enum PrivateKey {
     Ecdsa(EcdsaPrivateKey),
     /// Ed25519.
     Ed25519(Box<ed25519::SigningKey>),
+    /// ML-DSA.
+    MlDsa(ml_dsa::SigningKey),
 }
 
 /// A private key on one of NIST's curves.
@@ -73,6 +81,8 @@ pub enum PublicKey {
     Ecdsa(EcdsaPublicKey),
     /// Ed25519.
     Ed25519(ed25519::VerifyKey),
+    /// ML-DSA.
+    MlDsa(ml_dsa::VerifyKey),
 }
 
 /// A public key on one of NIST's curves.
@@ -82,7 +92,7 @@ pub struct EcdsaPublicKey(EcKey);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignFault {
     /// Not PEM or DER of a key that we read.
-    #[error("not a key of RSA, ECDSA on P-256, P-384 or P-521, or Ed25519")]
+    #[error("not a key of RSA, ECDSA on P-256, P-384 or P-521, Ed25519, or ML-DSA")]
     NotAKey,
     /// The modulus is too short or too long.
     #[error(transparent)]
@@ -103,14 +113,15 @@ const ED25519_SPKI: [u8; 12] = [
 ];
 
 impl Scheme {
-    /// The hash; `None` for Ed25519, which hashes by itself: "Identity" in RFC 8420 §2.
+    /// The hash; `None` for Ed25519 and ML-DSA, which hash by themselves: "Identity" in RFC 8420
+    /// §2.
     pub const fn hash(self) -> Option<Hash> {
         match self {
             Self::RsaPkcs1(hash) | Self::RsaPss(hash) | Self::Ecdsa(hash) => Some(hash),
             Self::EcdsaRaw(Curve::P256) => Some(Hash::Sha256),
             Self::EcdsaRaw(Curve::P384) => Some(Hash::Sha384),
             Self::EcdsaRaw(Curve::P521) => Some(Hash::Sha512),
-            Self::Ed25519 => None,
+            Self::Ed25519 | Self::MlDsa(_) => None,
         }
     }
 }
@@ -144,6 +155,9 @@ impl KeyKind {
                 Scheme::Ecdsa(Sha256),
             ],
             Self::Ed25519 => &[Scheme::Ed25519],
+            Self::MlDsa(MlDsa::Set44) => &[Scheme::MlDsa(MlDsa::Set44)],
+            Self::MlDsa(MlDsa::Set65) => &[Scheme::MlDsa(MlDsa::Set65)],
+            Self::MlDsa(MlDsa::Set87) => &[Scheme::MlDsa(MlDsa::Set87)],
         }
     }
 }
@@ -158,6 +172,9 @@ impl PrivateKey {
         }
         if let Some(key) = EcKey::private_from_der(der) {
             return Ok(Self::Ecdsa(EcdsaPrivateKey { key, der_len: None }));
+        }
+        if let Some(key) = ml_dsa::SigningKey::from_pkcs8(der) {
+            return Ok(Self::MlDsa(key));
         }
         let secret = ed25519_secret(der).ok_or(SignFault::NotAKey)?;
         Ok(Self::Ed25519(Box::new(ed25519::SigningKey::of(&secret))))
@@ -174,6 +191,7 @@ impl PrivateKey {
             Self::Rsa(key) => KeyKind::Rsa { bits: key.bits() },
             Self::Ecdsa(key) => KeyKind::Ecdsa(key.key.curve()),
             Self::Ed25519(_) => KeyKind::Ed25519,
+            Self::MlDsa(key) => KeyKind::MlDsa(key.set()),
         }
     }
 
@@ -183,6 +201,7 @@ impl PrivateKey {
             Self::Rsa(key) => PublicKey::Rsa(key.public()),
             Self::Ecdsa(key) => PublicKey::Ecdsa(EcdsaPublicKey(key.key.public())),
             Self::Ed25519(key) => PublicKey::Ed25519(key.public()),
+            Self::MlDsa(key) => PublicKey::MlDsa(key.public().clone()),
         }
     }
 
@@ -204,7 +223,8 @@ impl PrivateKey {
     }
 
     /// Signs the parts, one after the other. `Unsuitable` if key and scheme do not belong together,
-    /// or an RSA modulus is too short for the hash. The salt of PSS comes from `random`.
+    /// or an RSA modulus is too short for the hash. The salt of PSS and what hedges ML-DSA come
+    /// from `random`.
     pub fn sign(
         &self,
         scheme: Scheme,
@@ -224,6 +244,11 @@ impl PrivateKey {
                 Some(key.sign(hash, parts).to_raw(curve))
             }
             (Self::Ed25519(key), Scheme::Ed25519) => Some(key.sign(parts).0.to_vec()),
+            (Self::MlDsa(key), Scheme::MlDsa(set)) if set == key.set() => {
+                let mut hedge = Zeroizing::new([0; ml_dsa::RANDOM_LEN]);
+                random.fill(&mut hedge[..]);
+                Some(key.sign(parts, &hedge))
+            }
             _ => None,
         };
         signature.ok_or(SignFault::Unsuitable)
@@ -267,6 +292,9 @@ impl PublicKey {
         if let Some(key) = EcKey::public_from_spki(der) {
             return Ok(Self::Ecdsa(EcdsaPublicKey(key)));
         }
+        if let Some(key) = ml_dsa::VerifyKey::from_spki(der) {
+            return Ok(Self::MlDsa(key));
+        }
         let octets = der.strip_prefix(&ED25519_SPKI);
         let octets = octets.and_then(|octets| octets.try_into().ok());
         let key = octets.ok_or(SignFault::NotAKey)?;
@@ -279,6 +307,7 @@ impl PublicKey {
             Self::Rsa(key) => KeyKind::Rsa { bits: key.bits() },
             Self::Ecdsa(key) => KeyKind::Ecdsa(key.0.curve()),
             Self::Ed25519(_) => KeyKind::Ed25519,
+            Self::MlDsa(key) => KeyKind::MlDsa(key.set()),
         }
     }
 
@@ -307,6 +336,9 @@ impl PublicKey {
             (Self::Ed25519(key), Scheme::Ed25519) => {
                 let signature = signature.try_into().map(ed25519::Signature);
                 signature.is_ok_and(|signature| key.verify(parts, &signature).is_ok())
+            }
+            (Self::MlDsa(key), Scheme::MlDsa(set)) if set == key.set() => {
+                key.is_signed(parts, signature)
             }
             _ => return Err(SignFault::Unsuitable),
         };

@@ -1,8 +1,8 @@
 //! aws-lc's C interface for what aws-lc-rs does not offer: hash states that can be copied (MD5,
 //! SHA-1, SHA-2), MD4, AES and DES in CBC mode, AES-CCM, ChaCha20, numbers modulo a prime, points
-//! of P-256, keys of RSA and ECDSA, HPKE, ML-KEM with randomness as an argument. This is the only
-//! unsafe code of this crate. Each file wraps one family behind safe functions; protocol belongs
-//! elsewhere.
+//! of P-256, keys of RSA and ECDSA, HPKE, ML-KEM and ML-DSA with randomness as an argument. This is
+//! the only unsafe code of this crate. Each file wraps one family behind safe functions; protocol
+//! belongs elsewhere.
 #![expect(
     unsafe_code,
     reason = "calls into aws-lc's C interface; every call is checked here"
@@ -17,6 +17,7 @@ pub(crate) mod hpke;
 mod kem;
 mod keystream;
 mod md4;
+mod ml_dsa;
 mod modp;
 mod p256;
 mod rsa;
@@ -31,6 +32,7 @@ pub(crate) use kem::{
 };
 pub(crate) use keystream::{KEY_LEN, keystream};
 pub(crate) use md4::md4;
+pub(crate) use ml_dsa::ml_dsa_sign;
 pub(crate) use modp::{add, exponentiate, multiply};
 pub(crate) use p256::{add_points, is_on_curve, scale};
 pub(crate) use rsa::Rsa;

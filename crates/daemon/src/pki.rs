@@ -16,10 +16,11 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use crypto::cert::{
     Authority, Certificate, KeyMaterial, Request, RevokedEntry, SigningKey, read_serial,
 };
+use crypto::ml_dsa::MlDsa;
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
@@ -96,6 +97,8 @@ pub struct CaArgs {
     /// Bits of the RSA key: 2048, 3072, 4096
     #[arg(long, default_value_t = 3072)]
     bits: u32,
+    #[command(flatten)]
+    kind: KeyKind,
     /// Days of validity
     #[arg(long, default_value_t = 3650)]
     days: u32,
@@ -133,6 +136,8 @@ pub struct IssueArgs {
     /// Bits of a new RSA key: 2048, 3072, 4096
     #[arg(long, default_value_t = 2048)]
     bits: u32,
+    #[command(flatten)]
+    kind: KeyKind,
     /// Days of validity
     #[arg(long, default_value_t = 730)]
     days: u32,
@@ -144,7 +149,7 @@ pub struct IssueArgs {
         long,
         value_name = "DEVICE",
         requires = "gateway",
-        conflicts_with_all = ["key", "csr", "bundle", "transport", "aggressive"]
+        conflicts_with_all = ["key", "csr", "bundle", "transport", "aggressive", "ml_dsa"]
     )]
     profile: Option<profile::Device>,
     /// In a profile: log in with this user's name and password (EAP-MSCHAPv2), without a
@@ -153,6 +158,39 @@ pub struct IssueArgs {
     user: Option<String>,
     #[command(flatten)]
     client: bundle::Client,
+}
+
+/// The kind of a new key.
+#[derive(Debug, Args)]
+struct KeyKind {
+    /// A new key of ML-DSA (FIPS 204) instead of RSA, against quantum computers: 44, 65 or 87.
+    /// IKEv1 and most other devices do not have it
+    #[arg(long, value_name = "SET", conflicts_with = "bits")]
+    ml_dsa: Option<Set>,
+}
+
+/// The parameter sets of ML-DSA.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Set {
+    #[value(name = "44")]
+    Set44,
+    #[value(name = "65")]
+    Set65,
+    #[value(name = "87")]
+    Set87,
+}
+
+impl KeyKind {
+    /// A new key, of RSA with this many bits if it says nothing.
+    fn generate(&self, bits: u32) -> anyhow::Result<SigningKey> {
+        let set = match self.ml_dsa {
+            None => return Ok(SigningKey::generate(bits)?),
+            Some(Set::Set44) => MlDsa::Set44,
+            Some(Set::Set65) => MlDsa::Set65,
+            Some(Set::Set87) => MlDsa::Set87,
+        };
+        Ok(SigningKey::generate_ml_dsa(set)?)
+    }
 }
 
 /// The issued certificates.
@@ -214,7 +252,7 @@ fn create(args: &CaArgs, now: i64) -> anyhow::Result<String> {
         );
     }
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let key = SigningKey::generate(args.bits)?;
+    let key = args.kind.generate(args.bits)?;
     let authority = Authority::create(&args.subject, key, &new_serial()?, now, args.days)?;
     write(&folder.join("ca.key"), &authority.key_pem(), 0o600)?;
     write(&folder.join("ca.pem"), authority.certificate_pem(), 0o644)?;
@@ -256,7 +294,7 @@ fn issue(args: &IssueArgs, now: i64) -> anyhow::Result<Made> {
         bail!("{} already exists: remove it first", there.display());
     }
     let own = match args.key.is_none() && args.csr.is_none() {
-        true => Some(SigningKey::generate(args.bits)?),
+        true => Some(args.kind.generate(args.bits)?),
         false => None,
     };
     let serial = new_serial()?;

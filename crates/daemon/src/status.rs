@@ -207,6 +207,10 @@ pub struct SessionStatus {
     /// or "IKE_INTERMEDIATE" (RFC 9867), by which that one has it too.
     #[serde(default)]
     pub ppk_exchange: Option<String>,
+    /// IKEv2: whether each end has proven itself over both first messages
+    /// (draft-ietf-ipsecme-ikev2-downgrade-prevention).
+    #[serde(default)]
+    pub full_transcript: bool,
     /// Whether it goes on from a session that was lost, by a ticket (RFC 5723).
     #[serde(default)]
     pub resumed: bool,

@@ -80,6 +80,9 @@ pub struct Connection {
     pub encapsulation: Encapsulation,
     /// IKE fragments: sent if the peer announces that it supports them.
     pub fragments: bool,
+    /// IKEv2: each end proves itself over both messages of IKE_SA_INIT, if the peer does
+    /// (draft-ietf-ipsecme-ikev2-downgrade-prevention).
+    pub full_transcript: bool,
     /// IKEv2: the gateway proves itself within EAP alone, if its client wants that (RFC 5998).
     pub is_eap_only: bool,
     /// IKEv2: addresses may change under a session (RFC 4555), if the peer announces that it
@@ -448,6 +451,7 @@ impl Connection {
             start: Start::Responder,
             encapsulation: Encapsulation::Auto,
             fragments: true,
+            full_transcript: true,
             is_eap_only: false,
             mobike: true,
             childless: Childless::Allow,

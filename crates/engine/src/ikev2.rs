@@ -2,8 +2,8 @@
 //! cookies, fragments (RFC 7383), signatures (RFC 7427), MOBIKE (RFC 4555), additional key
 //! exchanges (RFC 9370) in IKE_INTERMEDIATE (RFC 9242) and IKE_FOLLOWUP_KE, post-quantum pre-shared
 //! keys (RFC 8784, RFC 9867), IKE SAs without a child (RFC 6023), session resumption (RFC 5723),
-//! quick crash detection (RFC 6290), redirect (RFC 5685), and every collision of renewals and
-//! deletes.
+//! quick crash detection (RFC 6290), redirect (RFC 5685), AUTH over both messages of IKE_SA_INIT
+//! (draft-ietf-ipsecme-ikev2-downgrade-prevention), and every collision of renewals and deletes.
 //!
 //! A [`session`] is one peer's IKE SA with its successors by rekey. It is a machine: messages and
 //! time in; datagrams, deadlines and [facts](crate::ike::Fact) out.
@@ -63,6 +63,9 @@ pub(crate) struct Abilities {
     pub(crate) fragmentation: bool,
     /// It checks signatures of method 14 with these hashes; `None`: it knows none (RFC 7427 §4).
     pub(crate) hashes: Option<Vec<HashAlgorithm>>,
+    /// It covers both messages of IKE_SA_INIT by AUTH
+    /// (draft-ietf-ipsecme-ikev2-downgrade-prevention).
+    pub(crate) full_transcript: bool,
     /// It moves its addresses by MOBIKE (RFC 4555 §3.1).
     pub(crate) mobike: bool,
     /// It has exchanges between IKE_SA_INIT and IKE_AUTH (RFC 9242 §3.1).
@@ -96,6 +99,7 @@ impl Abilities {
         Self {
             fragmentation: parts.has(NotifyType::Ikev2FragmentationSupported),
             hashes: hashes.and_then(|it| it.to_hash_algorithms().ok()),
+            full_transcript: parts.has(NotifyType::IkeSaInitFullTranscriptAuth),
             mobike: false,
             intermediate,
             ppk: parts.has(NotifyType::UsePpk),

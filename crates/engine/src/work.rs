@@ -33,9 +33,9 @@ pub enum Task {
     KeySecret(Method),
     /// The second half of a KEM and the secret: its text and key at once.
     KeyAnswer(Method),
-    /// An ECDSA or Ed25519 signature made.
+    /// A signature of ECDSA, Ed25519 or ML-DSA made.
     SignCurve(KeyKind),
-    /// An ECDSA or Ed25519 signature checked.
+    /// A signature of ECDSA, Ed25519 or ML-DSA checked.
     VerifyCurve(KeyKind),
     /// An RSA signature made, modulus in bits.
     Sign(u32),

@@ -35,7 +35,7 @@
 //! exchange = "ikev2"              # ikev1-main, ikev1-aggressive
 //! proposal = "aes128gcm16-prfsha256-curve25519"   # IKEv1's: aes128-sha256-modp2048
 //! proof = "rsa2048"               # rsa3072, rsa4096, psk; of IKEv2 also ecdsa-p256, ed25519,
-//!                                 # eap-mschapv2, eap-tls
+//!                                 # ml-dsa-44, ml-dsa-65, ml-dsa-87, eap-mschapv2, eap-tls
 //! cookie = true                   # of IKEv2: the gateway is under load; absent: false
 //! fragments = false               # of IKEv2: whole messages; absent: true
 //! resumed = true                  # of IKEv2: by a ticket of a session that was lost; absent: false

@@ -1,5 +1,5 @@
 //! A peer that holds keys of IKEv2, independent of the engine's own exchanges: it derives the first
-//! keys itself (RFC 7296 §2.14) and protects any payloads of an input.
+//! keys itself (`crate::sealed`) and protects any payloads of an input.
 //!
 //! It trusts what it receives, and follows no renewal of the IKE SA.
 
@@ -8,35 +8,24 @@ pub mod seeds;
 use std::sync::Arc;
 
 use crypto::dh::{Group, KeyPair};
-use crypto::hash::Hash;
-use crypto::message::MessageKey;
 use crypto::rand::Seed;
 use engine::config::{
     Child, Connection, IdentityPattern, LocalAuth, LocalMethod, RemoteAuth, RemoteMethod, Version,
 };
 use engine::identity::Identity;
 use engine::sa::{Mode, Path, Secret, Via};
-use engine::suite::Ikev2Suite;
 use engine::time::{Duration, Instant};
-use wire::ikev2::transform::{self, key_exchange};
+use wire::ikev2::transform::key_exchange;
 use wire::ikev2::{
-    Exchange, Flags, FragmentNumbers, Header, Identification, IdentificationType, KeyExchange,
-    Message, Notify, NotifyType, Payload, PayloadKind, Proposal, Protocol, Spi, Spis, Transform,
-    TransformType, payloads, sealed_frame, write_payloads,
+    Exchange, Flags, Header, Identification, IdentificationType, KeyExchange, Message, Notify,
+    NotifyType, Payload, PayloadKind, Spi, Spis, payloads, write_payloads,
 };
 
 use super::world::path;
 use super::{Said, Talker};
 use crate::script::Sealed;
+use crate::sealed::{Covered, Keys, SUITE, offer};
 use crate::secrets::SECRET;
-
-const HASH: Hash = Hash::Sha256;
-const SUITE: &str = "aes128gcm16-prfsha256-curve25519";
-/// Octets of an AES-128 key with the salt of RFC 5282 §3.1.
-const KEY_LEN: usize = 20;
-const IV_LEN: usize = 8;
-/// Octets of AUTH before its value: method and reserved (RFC 7296 §3.8).
-const AUTH_HEAD: usize = 4;
 
 /// `flags` of [`Sealed`].
 mod flag {
@@ -64,18 +53,15 @@ pub struct Peer {
     id: Identification,
     /// Its first message, as the gateway has taken it.
     first: Vec<u8>,
+    /// The gateway's answer.
+    answer: Vec<u8>,
+    /// Its AUTH covers both of them.
+    covers_both: bool,
     their_nonce: Vec<u8>,
     keys: Option<Keys>,
     next_id: u32,
     their_id: u32,
     cookie2: Option<Vec<u8>>,
-}
-
-struct Keys {
-    ours: MessageKey,
-    theirs: MessageKey,
-    p: Vec<u8>,
-    next_iv: u64,
 }
 
 impl Talker for Peer {
@@ -110,6 +96,8 @@ impl Talker for Peer {
                 format!("p{number}.{name}.example"),
             ),
             first: Vec::new(),
+            answer: Vec::new(),
+            covers_both: name == "moves",
             their_nonce: Vec::new(),
             keys: None,
             next_id: 0,
@@ -146,6 +134,9 @@ impl Talker for Peer {
             Payload::Nonce(self.nonce.clone()),
             notify(NotifyType::Ikev2FragmentationSupported),
         ]);
+        if self.covers_both {
+            chain.push(notify(NotifyType::IkeSaInitFullTranscriptAuth));
+        }
         let (first, body) = write_payloads(&chain);
         let header = self.header(first, Exchange::IkeSaInit, 0, false);
         self.first = header.write(&body);
@@ -204,18 +195,15 @@ impl Peer {
     fn read(&mut self, octets: &[u8], message: &Message) -> Option<()> {
         let header = message.header;
         if header.exchange == Exchange::IkeSaInit {
-            return self.read_first(message);
+            return self.read_first(octets, message);
         }
         match header.flags.is_response() {
             true if header.message_id == self.next_id => self.next_id += 1,
             true => {}
             false => self.their_id = header.message_id,
         }
-        let protected = message.protected.as_ref()?;
-        let mut clear = octets.to_vec();
-        let keys = self.keys.as_ref()?;
-        let range = keys.theirs.open(&mut clear, protected.sealed.start).ok()?;
-        for found in payloads(protected.first, &clear[range]).ok()? {
+        let (first, clear) = self.keys.as_ref()?.open(octets, message)?;
+        for found in payloads(first, &clear).ok()? {
             if let Payload::Notify(notify) = found.payload
                 && notify.kind == NotifyType::Cookie2
             {
@@ -225,7 +213,7 @@ impl Peer {
         Some(())
     }
 
-    fn read_first(&mut self, message: &Message) -> Option<()> {
+    fn read_first(&mut self, octets: &[u8], message: &Message) -> Option<()> {
         let mut public = None;
         for found in &message.clear {
             match &found.payload {
@@ -240,57 +228,29 @@ impl Peer {
         if self.keys.is_none() {
             self.spis.responder = message.header.spis.responder;
             self.agree(&public?)?;
+            self.answer = octets.to_vec();
             self.next_id = 1;
         }
         Some(())
     }
 
-    /// RFC 7296 §2.14: SKEYSEED and the keys derived from it.
     fn agree(&mut self, public: &[u8]) -> Option<()> {
         let shared = self.pair.agree(public).ok()?;
-        let nonces = [&self.nonce[..], &self.their_nonce].concat();
-        let seed = HASH.hmac(&nonces, &[shared.as_ref()]);
-        let spis = [self.spis.initiator.0, self.spis.responder.0].concat();
-        let info = [&nonces[..], &spis].concat();
-        let prf = HASH.len();
-        let all = prf_plus(seed.as_ref(), &info, 3 * prf + 2 * KEY_LEN);
-        // SK_d, then no SK_a: AEAD; SK_ei, SK_er, SK_pi, SK_pr.
-        let (ei, rest) = all[prf..].split_at(KEY_LEN);
-        let (er, rest) = rest.split_at(KEY_LEN);
-        let suite: Ikev2Suite = SUITE.parse().expect("a suite");
-        self.keys = Some(Keys {
-            ours: MessageKey::new(suite.protection, ei, &[]),
-            theirs: MessageKey::new(suite.protection, er, &[]),
-            p: rest[..prf].to_vec(),
-            next_iv: 0,
-        });
+        let nonces = (&self.nonce[..], &self.their_nonce[..]);
+        self.keys = Some(Keys::derive(true, shared.as_ref(), nonces, self.spis));
         Some(())
     }
 
-    /// Writes AUTH of a shared key (RFC 7296 §2.15) where the chain has room for it.
+    /// Writes AUTH of a shared key where the chain has room for it.
     fn make_right(&self, first: PayloadKind, chain: &mut [u8]) -> Option<()> {
-        let Ok(found) = payloads(first, chain) else {
-            return Some(());
+        let covered = Covered {
+            own: &self.first,
+            other: self.covers_both.then_some(&self.answer),
+            nonce: &self.their_nonce,
         };
-        let id = found
-            .iter()
-            .find(|one| one.payload.kind() == PayloadKind::IdentificationInitiator)
-            .map_or_else(|| self.own_id(), |one| chain[one.body_range()].to_vec());
-        let keys = self.keys.as_ref()?;
-        let of_id = HASH.hmac(&keys.p, &[&id]);
-        let key = HASH.hmac(SECRET, &[b"Key Pad for IKEv2"]);
-        let signed = [&self.first[..], &self.their_nonce, of_id.as_ref()];
-        let auth = HASH.hmac(key.as_ref(), &signed);
-        for one in &found {
-            let is_auth = one.payload.kind() == PayloadKind::Authentication;
-            let place = chain[one.body_range()].get_mut(AUTH_HEAD..);
-            if let Some(place) = place
-                && is_auth
-                && place.len() == HASH.len()
-            {
-                place.copy_from_slice(auth.as_ref());
-            }
-        }
+        let own = self.own_id();
+        let id = (PayloadKind::IdentificationInitiator, &own[..]);
+        self.keys.as_ref()?.make_right((first, chain), id, &covered);
         Some(())
     }
 
@@ -325,25 +285,8 @@ impl Peer {
             _ => (first, chain.to_vec()),
         };
         let keys = self.keys.as_mut()?;
-        let half = chain.len() / 2;
-        let parts = match flags & flag::FRAGMENTS != 0 && half > 0 {
-            true => vec![(first, &chain[..half]), (PayloadKind::None, &chain[half..])],
-            false => vec![(first, &chain[..])],
-        };
-        let total = u16::try_from(parts.len()).expect("two");
-        let mut all = Vec::new();
-        for (number, (first, part)) in (1..).zip(parts) {
-            let numbers = (total > 1).then_some(FragmentNumbers { number, total });
-            let len = keys.ours.sealed_len(part.len());
-            let (mut message, start) = sealed_frame(&header, first, numbers, len);
-            let iv: [u8; IV_LEN] = keys.next_iv.to_be_bytes();
-            keys.next_iv += 1;
-            keys.ours.seal(&mut message, start, &iv, part);
-            if flags & flag::WRONG != 0 {
-                *message.last_mut().expect("an ICV") ^= 1;
-            }
-            all.push(message);
-        }
+        let (is_split, is_wrong) = (flags & flag::FRAGMENTS != 0, flags & flag::WRONG != 0);
+        let all = keys.seal(&header, (first, &chain), is_split, is_wrong);
         Some(all.into_iter().map(|one| self.send(one)).collect())
     }
 
@@ -371,35 +314,6 @@ impl Peer {
             flags: Flags::of(true, is_response),
             message_id,
         }
-    }
-}
-
-/// prf+ (RFC 7296 §2.13).
-fn prf_plus(key: &[u8], seed: &[u8], len: usize) -> Vec<u8> {
-    let mut all = Vec::new();
-    let mut last = Vec::new();
-    for number in 1..=u8::MAX {
-        last = HASH.hmac(key, &[&last, seed, &[number]]).as_ref().to_vec();
-        all.extend(&last);
-        if all.len() >= len {
-            break;
-        }
-    }
-    all.truncate(len);
-    all
-}
-
-/// Its only offer of an IKE SA.
-fn offer() -> Proposal {
-    Proposal {
-        number: 1,
-        protocol: Protocol::Ike,
-        spi: Vec::new(),
-        transforms: vec![
-            Transform::with_key_length(transform::encryption::AES_GCM_16, 128),
-            Transform::new(TransformType::Prf, transform::prf::HMAC_SHA2_256),
-            Transform::new(TransformType::KeyExchange, key_exchange::CURVE25519),
-        ],
     }
 }
 

@@ -1,12 +1,12 @@
-//! A hostile gateway that holds keys. On demand it answers like an honest one, with or without some
-//! changed octets, or with any payloads of an input under its own keys; after phase 1 it encrypts
-//! whatever an input says.
+//! A hostile gateway of IKEv1 that holds keys. On demand it answers like an honest one, with or
+//! without some changed octets, or with any payloads of an input under its own keys; after phase 1
+//! it encrypts whatever an input says.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crypto::rand::{Seed, Stream};
-use engine::config::Connection;
+use engine::config::{Connection, LocalMethod};
 use engine::ike::Outbox;
 use engine::ikev1::IsakmpSa;
 use engine::ikev1::decoy::Decoys;
@@ -18,9 +18,12 @@ use engine::sa::{Path, Via};
 use engine::time::Instant;
 use wire::isakmp::{Cookie, Exchange, Header};
 
+use super::Host;
 use super::hostile::Hostile;
 use crate::phase_2::{Phase2, last_block};
+use crate::responder::{Said, ikev1};
 use crate::script::Sealed;
+use crate::secrets::pki;
 use crate::watch::CALENDAR;
 use crate::whole::whole;
 
@@ -33,12 +36,10 @@ const MAX_UNANSWERED: usize = 4;
 pub struct Gateway {
     candidates: Vec<Arc<Connection>>,
     random: Stream,
-    /// The path as the client sees it. It follows where the client sends.
-    pub path: Path,
-    /// For a repetition.
-    pub last_sent: Vec<u8>,
-    /// For a reflection.
-    pub last_heard: Vec<u8>,
+    /// It follows where the client sends.
+    path: Path,
+    last_sent: Vec<u8>,
+    last_heard: Vec<u8>,
     unanswered: VecDeque<Vec<u8>>,
     early: Vec<Vec<u8>>,
     phase_1: Option<Phase1>,
@@ -49,9 +50,10 @@ pub struct Gateway {
     next_spi: u32,
 }
 
-impl Gateway {
-    /// An idle gateway.
-    pub fn new(number: u8, own: Arc<Connection>, path: Path) -> Self {
+impl Host for Gateway {
+    type Peer = ikev1::Peer;
+
+    fn new(number: u8, own: Arc<Connection>, path: Path) -> Self {
         let modes = (own.is_aggressive, own.name.ends_with("rsa"));
         Self {
             hostile: Hostile::new(number, modes),
@@ -70,13 +72,36 @@ impl Gateway {
         }
     }
 
-    /// Whether it ever completed phase 1.
-    pub fn has_keys(&self) -> bool {
+    fn client(name: &str) -> (String, Option<LocalMethod>) {
+        match name.ends_with("rsa") {
+            true => {
+                let (key, certificate) = pki().station.clone();
+                let chain = vec![certificate];
+                let method = LocalMethod::Signature { key, chain };
+                ("station@example".to_owned(), Some(method))
+            }
+            false => ("ms.psk.example".to_owned(), None),
+        }
+    }
+
+    fn path(&self) -> Path {
+        self.path
+    }
+
+    fn last_sent(&self) -> &[u8] {
+        &self.last_sent
+    }
+
+    fn last_heard(&self) -> &[u8] {
+        &self.last_heard
+    }
+
+    /// It has completed phase 1.
+    fn has_proven(&self) -> bool {
         self.sa.is_some()
     }
 
-    /// A datagram of the client, perhaps to us.
-    pub fn hear(&mut self, path: Path, datagram: &[u8], now: Instant) {
+    fn hear(&mut self, path: Path, datagram: &[u8], now: Instant) {
         if path.remote.ip() != self.path.remote.ip() {
             return;
         }
@@ -109,47 +134,7 @@ impl Gateway {
         }
     }
 
-    fn read(&mut self, header: &Header, message: &[u8]) {
-        match &self.sa {
-            Some(sa) => drop(self.phase_2.read(sa, header, message)),
-            None if self.early.len() < MAX_EARLY => self.early.push(message.to_vec()),
-            None => {}
-        }
-    }
-
-    /// Aggressive mode's third message: phase 2 continues from its last block.
-    fn follow_phase_1(&mut self, header: &Header, message: &[u8]) {
-        let sa = self.sa.as_mut().filter(|sa| sa.cookies == header.cookies);
-        if let Some(sa) = sa
-            && header.flags.is_encrypted()
-            && header.exchange == Exchange::Aggressive
-        {
-            sa.last_iv = last_block(message);
-        }
-    }
-
-    /// Answers phase 1 with these payloads, under its own keys.
-    pub fn prove(&mut self, said: &Sealed) -> Option<Vec<u8>> {
-        let (message, sa) = self.hostile.answer(self.seen(), said)?;
-        if let Some(sa) = sa {
-            self.begin_phase_2(sa);
-        }
-        Some(self.send(message))
-    }
-
-    fn begin_phase_2(&mut self, sa: IsakmpSa) {
-        self.phase_2 = Phase2::default();
-        for message in core::mem::take(&mut self.early) {
-            if let Ok((header, _)) = Header::parse(&message) {
-                self.phase_2.read(&sa, &header, &message);
-            }
-        }
-        self.sa = Some(sa);
-    }
-
-    /// Answers its oldest unanswered message as an honest gateway would. Of each three octets of
-    /// `changes`, the first two are a position in the answer, the third a change at that position.
-    pub fn answer(&mut self, changes: &[u8], now: Instant) -> Vec<Vec<u8>> {
+    fn answer(&mut self, changes: &[u8], now: Instant) -> Said {
         let mut out = Outbox::default();
         let message = self.unanswered.pop_front().unwrap_or_default();
         let done = match Header::parse(&message) {
@@ -176,6 +161,53 @@ impl Gateway {
             .into_iter()
             .map(|message| self.send(message))
             .collect()
+    }
+
+    fn prove(&mut self, said: &Sealed) -> Said {
+        let Some((message, sa)) = self.hostile.answer(self.seen(), said) else {
+            return Said::new();
+        };
+        if let Some(sa) = sa {
+            self.begin_phase_2(sa);
+        }
+        vec![self.send(message)]
+    }
+
+    fn protected(&mut self, exchange: u8, id: u8, sealed: &Sealed) -> Said {
+        let sa = self.sa.as_ref();
+        let message = sa.and_then(|sa| self.phase_2.seal(sa, exchange, id, sealed));
+        message.map_or_else(Said::new, |message| vec![self.send(message)])
+    }
+}
+
+impl Gateway {
+    fn read(&mut self, header: &Header, message: &[u8]) {
+        match &self.sa {
+            Some(sa) => drop(self.phase_2.read(sa, header, message)),
+            None if self.early.len() < MAX_EARLY => self.early.push(message.to_vec()),
+            None => {}
+        }
+    }
+
+    /// Aggressive mode's third message: phase 2 continues from its last block.
+    fn follow_phase_1(&mut self, header: &Header, message: &[u8]) {
+        let sa = self.sa.as_mut().filter(|sa| sa.cookies == header.cookies);
+        if let Some(sa) = sa
+            && header.flags.is_encrypted()
+            && header.exchange == Exchange::Aggressive
+        {
+            sa.last_iv = last_block(message);
+        }
+    }
+
+    fn begin_phase_2(&mut self, sa: IsakmpSa) {
+        self.phase_2 = Phase2::default();
+        for message in core::mem::take(&mut self.early) {
+            if let Ok((header, _)) = Header::parse(&message) {
+                self.phase_2.read(&sa, &header, &message);
+            }
+        }
+        self.sa = Some(sa);
     }
 
     fn answer_phase_1(
@@ -222,12 +254,6 @@ impl Gateway {
             self.phase_2.follow(&header, &sent.message);
         }
         Some(())
-    }
-
-    /// A message of phase 2, if there are keys.
-    pub fn phase_2(&mut self, exchange: u8, id: u8, sealed: &Sealed) -> Option<Vec<u8>> {
-        let message = self.phase_2.seal(self.sa.as_ref()?, exchange, id, sealed)?;
-        Some(self.send(message))
     }
 
     /// Adds the marker if the port needs one.

@@ -3,7 +3,7 @@
 //! - what holds for either role (`crate::watch`);
 //! - it sends only to configured gateways, or to sources of authenticated messages, apart from one
 //!   answer to a datagram, sent back to its source and not longer than it;
-//! - without the end of phase 1 no SA is installed;
+//! - without the right proof of a gateway no SA is installed;
 //! - sessions stay within their limit;
 //! - a connection that is taken down releases everything.
 
@@ -11,18 +11,16 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use engine::config::{Config, Connection, IdentityPattern, InnerFamilies, LocalMethod, Start};
+use engine::config::{Config, Connection, IdentityPattern, InnerFamilies, Start};
 use engine::identity::Identity;
 use engine::node::{Command, Input, Node, Ways};
 use engine::plane::Notice;
 use engine::sa::{ChildId, Path};
 use engine::time::Duration;
 
-use super::gateway::Gateway;
-use crate::responder::ikev1::{self, NAMES};
-use crate::responder::world;
+use super::Host;
+use crate::responder::{Said, Talker, world};
 use crate::script::Op;
-use crate::secrets::pki;
 use crate::watch::{Answer, MAX_WAKES, SILENCE, Sent, Watched};
 
 /// The client's address.
@@ -36,11 +34,11 @@ const MAX_SESSIONS: usize = 16;
 pub const UNDER_OWN_KEYS: u8 = 0x80;
 
 /// The client and its gateways.
-pub struct Stage {
+pub struct Stage<H> {
     station: Watched,
     /// Started connections and their gateways, in the same order.
     connections: Vec<Arc<Connection>>,
-    gateways: Vec<Gateway>,
+    gateways: Vec<H>,
     /// Configured gateways, and sources of authenticated messages.
     allowed: BTreeSet<IpAddr>,
 }
@@ -52,11 +50,11 @@ struct Question {
     bytes: usize,
 }
 
-impl Default for Stage {
+impl<H: Host> Default for Stage<H> {
     /// The idle state.
     fn default() -> Self {
         Self {
-            station: Watched::new(config(Vec::new()), 6, OWN),
+            station: Watched::new(config::<H>(Vec::new()), 6, OWN),
             connections: Vec::new(),
             gateways: Vec::new(),
             allowed: BTreeSet::new(),
@@ -64,7 +62,7 @@ impl Default for Stage {
     }
 }
 
-impl Stage {
+impl<H: Host> Stage<H> {
     /// Plays one step. Returns what the client sends. The steps are those of the responder's
     /// script, seen from the other side: a peer is a gateway, `Begin` starts a connection of the
     /// client, `Exchange` makes the gateway answer, `Prove` makes it answer with changes or, with
@@ -85,14 +83,14 @@ impl Stage {
                 exchange,
                 id,
                 sealed,
-            } => self.say(*peer, |gateway| gateway.phase_2(*exchange, *id, sealed)),
+            } => self.say(*peer, |gateway| gateway.protected(*exchange, *id, sealed)),
             Op::Again { peer, from } => {
-                let last = self.gateway(*peer).map(|it| it.last_sent.clone());
+                let last = self.gateway(*peer).map(|it| it.last_sent().to_vec());
                 last.map_or_else(Sent::new, |last| self.datagram(path(*from), &last))
             }
             Op::Reflect { peer } => {
                 let last = self.gateway(*peer);
-                let last = last.map(|gateway| (gateway.path, gateway.last_heard.clone()));
+                let last = last.map(|gateway| (gateway.path(), gateway.last_heard().to_vec()));
                 last.map_or_else(Sent::new, |(path, last)| self.datagram(path, &last))
             }
         }
@@ -123,46 +121,42 @@ impl Stage {
 
     /// Starts another connection, or the same one again.
     fn begin(&mut self, kind: u8) -> Sent {
-        let name = NAMES[usize::from(kind) % NAMES.len()];
+        let name = name::<H>(kind);
         if self.connections.iter().any(|one| one.name == name) {
             return self.input(Input::Command(Command::Up(name.to_owned())));
         }
         let number = u8::try_from(self.connections.len()).expect("few");
         let path = path(number);
-        let own = world::config::<ikev1::Peer>();
+        let own = world::config::<H::Peer>();
         let mut own = own.connections.iter();
         let own = own.find(|one| one.name == name).expect("one of them");
-        let gateway = Gateway::new(number, Arc::clone(own), path);
+        let gateway = H::new(number, Arc::clone(own), path);
         self.gateways.push(gateway);
         self.allowed.insert(path.remote.ip());
-        let connection = connection_to(path.remote, name);
+        let connection = connection_to::<H>(path.remote, name);
         self.connections.push(Arc::new(connection));
-        let config = config(self.connections.clone());
+        let config = config::<H>(self.connections.clone());
         self.input(Input::Configure(Arc::new(config)))
     }
 
-    fn gateway(&mut self, number: u8) -> Option<&mut Gateway> {
+    fn gateway(&mut self, number: u8) -> Option<&mut H> {
         let count = self.gateways.len().max(1);
         self.gateways.get_mut(usize::from(number) % count)
     }
 
     /// A gateway sends a message of its own.
-    fn say(&mut self, number: u8, say: impl FnOnce(&mut Gateway) -> Option<Vec<u8>>) -> Sent {
-        let said = self
-            .gateway(number)
-            .and_then(|gateway| Some((gateway.path, say(gateway)?)));
-        said.map_or_else(Sent::new, |(path, octets)| self.datagram(path, &octets))
+    fn say(&mut self, number: u8, say: impl FnOnce(&mut H) -> Said) -> Sent {
+        let said = self.gateway(number);
+        let Some((said, path)) = said.map(|gateway| (say(gateway), gateway.path())) else {
+            return Sent::new();
+        };
+        let sent = said.iter().map(|octets| self.datagram(path, octets));
+        sent.collect::<Vec<Sent>>().concat()
     }
 
     fn answer(&mut self, number: u8, changes: &[u8]) -> Sent {
         let now = self.station.now;
-        let said = self.gateway(number);
-        let said = said.map(|gateway| (gateway.answer(changes, now), gateway.path));
-        let Some((messages, path)) = said else {
-            return Sent::new();
-        };
-        let sent = messages.iter().map(|octets| self.datagram(path, octets));
-        sent.collect::<Vec<Sent>>().concat()
+        self.say(number, |gateway| gateway.answer(changes, now))
     }
 
     fn datagram(&mut self, path: Path, octets: &[u8]) -> Sent {
@@ -187,7 +181,7 @@ impl Stage {
     }
 
     fn order(&mut self, what: u8) -> Sent {
-        let name = NAMES[usize::from(what >> 4) % NAMES.len()].to_owned();
+        let name = name::<H>(what >> 4).to_owned();
         let child = ChildId(u32::from(what >> 4));
         let remote = path(what >> 4).remote.ip();
         let local = [OWN, [192, 0, 2, 9].into()][usize::from(what >> 7)];
@@ -224,8 +218,8 @@ impl Stage {
 
     /// The gateways receive what was sent.
     fn follow(&mut self, answer: Answer, question: Option<Question>) -> Sent {
-        let has_keys = self.gateways.iter().any(Gateway::has_keys);
-        assert!(answer.installs == 0 || has_keys, "an SA without phase 1");
+        let has_proven = self.gateways.iter().any(H::has_proven);
+        assert!(answer.installs == 0 || has_proven, "an SA without a proof");
         for connection in &self.station.node().status(self.station.now).connections {
             let sessions = connection.sessions.len();
             assert!(sessions <= MAX_SESSIONS, "{sessions} sessions");
@@ -263,17 +257,22 @@ pub fn path(from: u8) -> Path {
     }
 }
 
-fn config(connections: Vec<Arc<Connection>>) -> Config {
+fn name<H: Host>(number: u8) -> &'static str {
+    let all = H::Peer::NAMES;
+    all[usize::from(number) % all.len()]
+}
+
+fn config<H: Host>(connections: Vec<Arc<Connection>>) -> Config {
     Config {
         connections,
         pools: Vec::new(),
-        ..world::config::<ikev1::Peer>()
+        ..world::config::<H::Peer>()
     }
 }
 
 /// The client's side of one of the responder's connections.
-pub fn connection_to(gateway: SocketAddr, name: &str) -> Connection {
-    let all = world::config::<ikev1::Peer>();
+pub fn connection_to<H: Host>(gateway: SocketAddr, name: &str) -> Connection {
+    let all = world::config::<H::Peer>();
     let found = all.connections.iter().find(|one| one.name == name);
     let theirs = Arc::clone(found.expect("a connection"));
     drop(all);
@@ -287,15 +286,11 @@ pub fn connection_to(gateway: SocketAddr, name: &str) -> Connection {
         },
         ..Arc::into_inner(theirs).expect("the only one")
     };
-    let identity = if name.ends_with("rsa") {
-        let (key, certificate) = pki().station.clone();
-        let chain = vec![certificate];
-        connection.local.method = LocalMethod::Signature { key, chain };
-        "station@example"
-    } else {
-        "ms.psk.example"
-    };
-    connection.local.identity = Identity::parse(identity).expect("an identity");
+    let (identity, method) = H::client(name);
+    connection.local.identity = Identity::parse(&identity).expect("an identity");
+    if let Some(method) = method {
+        connection.local.method = method;
+    }
     connection.remote.identities =
         vec![IdentityPattern::parse("gateway.example").expect("a pattern")];
     let net = &mut connection.children[0];

@@ -35,7 +35,8 @@ def check_policy(tunnel: Mapping[str, Any]) -> None:
         what = f"{name}: the testbed needs a key exchange, and the policy has no [keys]"
         raise NotForTestbed(key, what)
     if exchange["proof"] not in PROOFS:
-        raise NotForTestbed(key, f"{name}: keys.proof: the testbed's RSA keys have 2048 bits")
+        what = "the testbed's RSA keys have 2048 bits, and its openssl has no ML-DSA"
+        raise NotForTestbed(key, f"{name}: keys.proof: {what}")
     if exchange.get("cookie"):
         raise NotForTestbed(key, f"{name}: keys.cookie: no gateway of the testbed is under load")
 

@@ -14,6 +14,7 @@ use super::long_term;
 use super::make::MakeFault;
 use super::name::text_of;
 use crate::dh::long_term::Group;
+use crate::ml_dsa;
 use crate::rsa::PrivateKey;
 
 /// Objects of one file that are described at most.
@@ -53,9 +54,12 @@ fn private_key(der: &[u8]) -> String {
     if let Ok(key) = long_term::of_private(der) {
         return format!("private {}\n", long_term_value(key.group(), key.public()));
     }
-    match PrivateKey::from_der(der) {
-        Ok(key) => format!("private RSA key, {} bits\n", key.public().bits()),
-        Err(_) => "private key that IKEv1's RSA signatures cannot use\n".to_owned(),
+    if let Ok(key) = PrivateKey::from_der(der) {
+        return format!("private RSA key, {} bits\n", key.public().bits());
+    }
+    match ml_dsa::SigningKey::from_pkcs8(der) {
+        Some(key) => format!("private {} key\n", key.set().name()),
+        None => "private key that IKEv1's RSA signatures cannot use\n".to_owned(),
     }
 }
 
@@ -119,6 +123,8 @@ fn certificate(der: &[u8]) -> Result<String, X509Error> {
     }
     if let Ok(x509_parser::public_key::PublicKey::RSA(key)) = read.public_key().parsed() {
         add("key", &format!("RSA, {} bits", key.key_size()));
+    } else if let Some(key) = ml_dsa::VerifyKey::from_spki(read.public_key().raw) {
+        add("key", key.set().name());
     } else if let Ok((group, value)) = long_term::of_public(read.public_key().raw) {
         add("key", &long_term_value(group, &value));
     }

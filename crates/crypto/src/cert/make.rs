@@ -1,24 +1,29 @@
 //! Making keys, certificates and revocation lists for IKE (RFC 4945, RFC 5280), over rcgen.
 //!
-//! RSA keys only, signed with SHA-256. Serial numbers and times are arguments; only
-//! [`SigningKey::generate`] uses the randomness of the operating system, through aws-lc. Left out:
-//! subordinate authorities, and keys that IKEv1's RSA signatures cannot use.
+//! Keys of RSA, which sign with SHA-256, and of ML-DSA (RFC 9881). Serial numbers and times are
+//! arguments; only making a key uses the randomness of the operating system, through aws-lc. Left
+//! out: subordinate authorities, ECDSA and Ed25519, and requests with keys of ML-DSA.
+
+mod key;
 
 use std::net::IpAddr;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams,
     CertificateSigningRequestParams, DistinguishedName, DnType, DnValue, ExtendedKeyUsagePurpose,
-    IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, PublicKeyData, RevokedCertParams,
-    RsaKeySize, SanType, SerialNumber, SubjectPublicKeyInfo,
+    IsCa, Issuer, KeyIdMethod, KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber,
+    SubjectPublicKeyInfo,
 };
 use time::OffsetDateTime;
 use x509_parser::prelude::{FromDer, X509Certificate};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 use super::long_term;
 use crate::dh::long_term::Group;
 use crate::hash::Hash;
+
+pub use key::SigningKey;
+use key::{PublicKey, rsa_only};
 
 /// Certificates are valid from a little before they are made, because clocks differ.
 const BACKDATE_SECONDS: i64 = 300;
@@ -26,11 +31,6 @@ const BACKDATE_SECONDS: i64 = 300;
 const SERIAL_BYTES_MAX: usize = 20;
 /// id-kp-ipsecIKE (RFC 4945 §5.1.3.12).
 const IPSEC_IKE: [u64; 9] = [1, 3, 6, 1, 5, 5, 7, 3, 17];
-/// sha256WithRSAEncryption (RFC 4055 §5).
-const SHA256_WITH_RSA: [u8; 15] = [
-    0x30, 13, 0x06, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0b, 0x05, 0,
-];
-
 /// Why something cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MakeFault {
@@ -44,7 +44,7 @@ pub enum MakeFault {
     #[error("{0:?} is no address, host name or mail address")]
     AlternativeName(String),
     /// A key in a form or of a kind that we do not use.
-    #[error("not an RSA key in PEM: {0}")]
+    #[error("not a key of RSA or ML-DSA in PEM: {0}")]
     Key(String),
     /// A request that cannot be read, or that is not signed by its own key.
     #[error("not a certificate request in PEM: {0}")]
@@ -64,56 +64,6 @@ pub enum MakeFault {
     /// rcgen refused.
     #[error("cannot sign: {0}")]
     Signing(String),
-}
-
-/// A private RSA key; wiped on drop.
-pub struct SigningKey(KeyPair);
-
-impl SigningKey {
-    /// A new key of 2048, 3072 or 4096 bits.
-    pub fn generate(bits: u32) -> Result<Self, MakeFault> {
-        let size = match bits {
-            2048 => RsaKeySize::_2048,
-            3072 => RsaKeySize::_3072,
-            4096 => RsaKeySize::_4096,
-            _ => return Err(MakeFault::KeyBits(bits)),
-        };
-        KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, size)
-            .map(Self)
-            .map_err(|error| MakeFault::Key(error.to_string()))
-    }
-
-    /// Reads PKCS #8 or PKCS #1 in PEM.
-    pub fn from_pem(text: &str) -> Result<Self, MakeFault> {
-        KeyPair::from_pem_and_sign_algo(text, &rcgen::PKCS_RSA_SHA256)
-            .map(Self)
-            .map_err(|error| no_key(text, &error))
-    }
-
-    /// SubjectPublicKeyInfo, DER.
-    pub fn public_info(&self) -> Vec<u8> {
-        self.0.subject_public_key_info()
-    }
-
-    /// PKCS #8, DER.
-    pub fn to_der(&self) -> Zeroizing<Vec<u8>> {
-        Zeroizing::new(self.0.serialize_der())
-    }
-
-    /// PEM: PKCS #8 for a generated key, otherwise as it was read.
-    pub fn to_pem(&self) -> Zeroizing<String> {
-        Zeroizing::new(self.0.serialize_pem())
-    }
-}
-
-impl Drop for SigningKey {
-    fn drop(&mut self) {
-        self.0.zeroize();
-    }
-}
-
-fn no_key(text: &str, error: &rcgen::Error) -> MakeFault {
-    MakeFault::Key(super::no_rsa_key(text).map_or_else(|| error.to_string(), str::to_owned))
 }
 
 /// The key that a certificate gets.
@@ -226,7 +176,7 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let made = params
-            .self_signed(&key.0)
+            .self_signed(&key)
             .map_err(|error| MakeFault::Signing(error.to_string()))?;
         let certificate_pem = made.pem();
         Ok(Self {
@@ -291,19 +241,14 @@ impl Authority {
         use_for_ike(&mut params);
         let issuer = self.issuer()?;
         let signed = match request.key {
-            KeyMaterial::Pair(pair) => params.signed_by(&pair.0, &issuer),
+            KeyMaterial::Pair(pair) => params.signed_by(pair, &issuer),
             KeyMaterial::LongTerm { group, public } => {
                 return self.certify_long_term(params, group, public);
             }
             KeyMaterial::Pem(text) if text.contains("PRIVATE KEY") => {
-                params.signed_by(&SigningKey::from_pem(text)?.0, &issuer)
+                params.signed_by(&SigningKey::from_pem(text)?, &issuer)
             }
-            KeyMaterial::Pem(text) => {
-                let public =
-                    SubjectPublicKeyInfo::from_pem(text).map_err(|error| no_key(text, &error))?;
-                rsa_only(&public)?;
-                params.signed_by(&public, &issuer)
-            }
+            KeyMaterial::Pem(text) => params.signed_by(&PublicKey::from_pem(text)?, &issuer),
             KeyMaterial::SigningRequest { pem, .. } => {
                 let public = signing_request(pem)?.public_key;
                 rsa_only(&public)?;
@@ -329,7 +274,7 @@ impl Authority {
         let digest = Hash::Sha256.digest(&[&info]);
         params.key_identifier_method = KeyIdMethod::PreSpecified(digest.as_ref()[..20].to_vec());
         // rcgen knows no such key: it makes the certificate with the authority's own key.
-        let made = params.signed_by(&self.key.0, &self.issuer()?);
+        let made = params.signed_by(&self.key, &self.issuer()?);
         let made = made.map_err(|error| MakeFault::Signing(error.to_string()))?;
         let signed = self.with_public_key(made.der(), &info)?;
         Ok(pem::encode(&pem::Pem::new("CERTIFICATE", signed)))
@@ -347,10 +292,11 @@ impl Authority {
         let start = signed.len() - content.len();
         let parts = [&signed[start..at], info, &signed[at + own.len()..]];
         let signed = long_term::der(long_term::SEQUENCE, &parts);
-        let signature = rcgen::SigningKey::sign(&self.key.0, &signed);
+        let signature = rcgen::SigningKey::sign(&self.key, &signed);
         let signature = signature.map_err(|error| unreadable(&error))?;
         let signature = long_term::der(long_term::BITS, &[&[0], &signature]);
-        let parts: [&[u8]; 3] = [&signed, &SHA256_WITH_RSA, &signature];
+        let algorithm = self.key.signature_algorithm();
+        let parts: [&[u8]; 3] = [&signed, &algorithm, &signature];
         Ok(long_term::der(long_term::SEQUENCE, &parts))
     }
 
@@ -387,8 +333,8 @@ impl Authority {
             .map_err(|error| MakeFault::Signing(error.to_string()))
     }
 
-    fn issuer(&self) -> Result<Issuer<'_, &KeyPair>, MakeFault> {
-        Issuer::from_ca_cert_pem(&self.certificate_pem, &self.key.0)
+    fn issuer(&self) -> Result<Issuer<'_, &SigningKey>, MakeFault> {
+        Issuer::from_ca_cert_pem(&self.certificate_pem, &self.key)
             .map_err(|error| MakeFault::Certificate(error.to_string()))
     }
 }
@@ -449,18 +395,6 @@ fn serial(bytes: &[u8]) -> Result<SerialNumber, MakeFault> {
 fn signing_request(text: &str) -> Result<CertificateSigningRequestParams, MakeFault> {
     CertificateSigningRequestParams::from_pem(text)
         .map_err(|error| MakeFault::Request(error.to_string()))
-}
-
-fn rsa_only(key: &impl PublicKeyData) -> Result<(), MakeFault> {
-    let rsa = [
-        &rcgen::PKCS_RSA_SHA256,
-        &rcgen::PKCS_RSA_SHA384,
-        &rcgen::PKCS_RSA_SHA512,
-    ];
-    match rsa.contains(&key.algorithm()) {
-        true => Ok(()),
-        false => Err(MakeFault::Key("it is of another kind".to_owned())),
-    }
 }
 
 /// `C=GR, O=x, CN=y` in that order. A backslash takes the next character as it is.

@@ -8,6 +8,7 @@ use x509_parser::x509::{AlgorithmIdentifier, SubjectPublicKeyInfo};
 use super::long_term::{SEQUENCE, der};
 use crate::ed25519;
 use crate::hash::Hash;
+use crate::ml_dsa::{self, MlDsa};
 use crate::sign::Scheme;
 
 /// What is signed, and the signature over it.
@@ -23,15 +24,15 @@ pub(super) struct Signed {
 enum Covered {
     /// A digest.
     Digest(Family, Hash, Digest),
-    /// The octets themselves, with Ed25519.
-    Octets(Vec<u8>),
+    /// The octets themselves, by a kind of keys that hashes by itself.
+    Octets(KeyKind, Vec<u8>),
 }
 
 /// A public key that may have signed something.
 #[derive(Clone)]
 pub(super) struct VerifyKey {
     kind: KeyKind,
-    /// RSAPublicKey, a point, or the octets of Ed25519.
+    /// RSAPublicKey, a point, or the octets of Ed25519 or ML-DSA.
     octets: Vec<u8>,
 }
 
@@ -48,18 +49,23 @@ pub(super) enum KeyKind {
     P521,
     /// Ed25519.
     Ed25519,
+    /// ML-DSA.
+    MlDsa(MlDsa),
     /// A kind that we do not use.
     Other,
 }
 
-/// Kinds by their numbers.
-const KINDS: [KeyKind; 6] = [
+/// Kinds by their numbers, which are kept in tickets: a new one comes last.
+const KINDS: [KeyKind; 9] = [
     KeyKind::Rsa,
     KeyKind::P256,
     KeyKind::P384,
     KeyKind::P521,
     KeyKind::Ed25519,
     KeyKind::Other,
+    KeyKind::MlDsa(MlDsa::Set44),
+    KeyKind::MlDsa(MlDsa::Set65),
+    KeyKind::MlDsa(MlDsa::Set87),
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -77,8 +83,8 @@ impl Signed {
             Some((_, family, hash)) => {
                 digest_of(*hash, tbs).map(|digest| Covered::Digest(*family, *hash, digest))
             }
-            None if oid == ED25519 && algorithm.parameters.is_none() => {
-                Some(Covered::Octets(tbs.to_vec()))
+            None if algorithm.parameters.is_none() => {
+                whole_kind(&oid).map(|kind| Covered::Octets(kind, tbs.to_vec()))
             }
             None if oid == RSA_PSS => pss_hash(algorithm).and_then(|hash| {
                 let digest = digest_of(hash, tbs)?;
@@ -96,8 +102,8 @@ impl Signed {
     pub(super) fn is_by(&self, key: &VerifyKey, accepts_legacy: bool) -> bool {
         match &self.covered {
             None => false,
-            Some(Covered::Octets(octets)) => {
-                key.kind == KeyKind::Ed25519 && is_by_ed25519(octets, &key.octets, &self.signature)
+            Some(Covered::Octets(kind, octets)) => {
+                key.kind == *kind && key.has_signed_whole(octets, &self.signature)
             }
             Some(Covered::Digest(family, hash, digest)) => {
                 algorithm(*family, key.kind, *hash, accepts_legacy).is_some_and(|algorithm| {
@@ -139,12 +145,22 @@ impl VerifyKey {
                 Some("1.3.132.0.35") => KeyKind::P521,
                 _ => KeyKind::Other,
             },
-            ED25519 if spki.algorithm.parameters.is_none() => KeyKind::Ed25519,
+            oid if spki.algorithm.parameters.is_none() => whole_kind(oid).unwrap_or(KeyKind::Other),
             _ => KeyKind::Other,
         };
         Self {
             kind,
             octets: spki.subject_public_key.data.to_vec(),
+        }
+    }
+
+    /// Whether it has signed these octets, if it is of a kind that hashes by itself.
+    fn has_signed_whole(&self, octets: &[u8], signature: &[u8]) -> bool {
+        match self.kind {
+            KeyKind::Ed25519 => is_by_ed25519(octets, &self.octets, signature),
+            KeyKind::MlDsa(set) => ml_dsa::VerifyKey::new(set, &self.octets)
+                .is_some_and(|key| key.is_signed(&[octets], signature)),
+            _ => false,
         }
     }
 }
@@ -156,6 +172,18 @@ fn is_by_ed25519(octets: &[u8], key: &[u8], signature: &[u8]) -> bool {
             .is_ok(),
         _ => false,
     }
+}
+
+/// The kind of keys that hash by themselves, by its object identifier.
+fn whole_kind(oid: &str) -> Option<KeyKind> {
+    if oid == ED25519 {
+        return Some(KeyKind::Ed25519);
+    }
+    let set = MlDsa::ALL.into_iter().find(|set| {
+        let numbers = set.oid().map(|number| number.to_string());
+        numbers.join(".") == oid
+    });
+    set.map(KeyKind::MlDsa)
 }
 
 /// How a signature is checked, if it is accepted at all.

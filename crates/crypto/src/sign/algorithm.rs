@@ -1,11 +1,12 @@
-//! AlgorithmIdentifiers of method 14 (RFC 7427 appendix A, RFC 8420 appendix A). Only the few
-//! encodings that a document allows are read, octet by octet.
+//! AlgorithmIdentifiers of method 14 (RFC 7427 appendix A, RFC 8420 appendix A, RFC 9881 §2). Only
+//! the few encodings that a document allows are read, octet by octet.
 
 use super::Scheme;
 use crate::hash::Hash;
+use crate::ml_dsa::MlDsa;
 
 /// The schemes that have an identifier.
-const SCHEMES: [Scheme; 10] = [
+const SCHEMES: [Scheme; 13] = [
     Scheme::RsaPkcs1(Hash::Sha256),
     Scheme::RsaPkcs1(Hash::Sha384),
     Scheme::RsaPkcs1(Hash::Sha512),
@@ -16,6 +17,9 @@ const SCHEMES: [Scheme; 10] = [
     Scheme::Ecdsa(Hash::Sha384),
     Scheme::Ecdsa(Hash::Sha512),
     Scheme::Ed25519,
+    Scheme::MlDsa(MlDsa::Set44),
+    Scheme::MlDsa(MlDsa::Set65),
+    Scheme::MlDsa(MlDsa::Set87),
 ];
 
 /// Whether a hash's parameters are NULL or absent: readers accept both (RFC 4055 §2.1).
@@ -83,6 +87,7 @@ impl Scheme {
                 sequence(&[&object(&[&ECDSA_OID[..], &[last]].concat())])
             }
             Self::Ed25519 => sequence(&[&object(&ED25519_OID)]),
+            Self::MlDsa(set) => set.algorithm_identifier(),
             Self::EcdsaRaw(_) => Vec::new(),
         }
     }

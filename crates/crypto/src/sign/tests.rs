@@ -27,7 +27,17 @@ fn keys() -> Vec<PrivateKey> {
         assert!(key.public() == public, "the halves belong together");
         key
     });
-    made.chain([PrivateKey::from_pem(RSA).unwrap()]).collect()
+    let ml_dsa = crate::ml_dsa::seed_to_pkcs8(MlDsa::Set44, &[3; 32]);
+    let ml_dsa = PrivateKey::from_der(&ml_dsa).unwrap();
+    let public = PublicKey::from_spki(&ml_dsa_info()).unwrap();
+    assert!(ml_dsa.public() == public, "the halves belong together");
+    made.chain([ml_dsa, PrivateKey::from_pem(RSA).unwrap()])
+        .collect()
+}
+
+fn ml_dsa_info() -> Vec<u8> {
+    let key = crate::ml_dsa::SigningKey::of_seed(MlDsa::Set44, &[3; 32]);
+    key.public().to_spki()
 }
 
 fn raw(key: &PrivateKey) -> Option<Scheme> {
@@ -114,7 +124,7 @@ fn another_scheme_did_not_sign() {
 }
 
 #[test]
-fn signatures_are_reproducible_and_pss_follows_the_stream() {
+fn signatures_are_reproducible_and_some_follow_the_stream() {
     for key in keys() {
         for scheme in key.kind().schemes() {
             let sign = |number| {
@@ -122,7 +132,7 @@ fn signatures_are_reproducible_and_pss_follows_the_stream() {
                 key.sign(*scheme, &[b"x"], &mut random).unwrap()
             };
             assert_eq!(sign(0), sign(0), "{scheme:?}");
-            let is_salted = matches!(scheme, Scheme::RsaPss(_));
+            let is_salted = matches!(scheme, Scheme::RsaPss(_) | Scheme::MlDsa(_));
             assert_eq!(sign(0) != sign(1), is_salted, "{scheme:?}");
         }
     }
@@ -328,6 +338,9 @@ fn algorithm_identifiers_are_as_published() {
              a11c301a06092a864886f70d010108300d06096086480165030402010500a203020120",
         ),
         (Scheme::Ed25519, "300506032b6570"),
+        (Scheme::MlDsa(MlDsa::Set44), "300b0609608648016503040311"),
+        (Scheme::MlDsa(MlDsa::Set65), "300b0609608648016503040312"),
+        (Scheme::MlDsa(MlDsa::Set87), "300b0609608648016503040313"),
     ];
     for (scheme, der) in published {
         assert_eq!(
@@ -379,7 +392,9 @@ fn algorithm_identifiers_of_other_forms_are_refused() {
         "300b06092a864886f70d01010a",
         "300d06092a864886f70d01010a3000",
         "300906072a8648ce3d0401",
-        // ECDSA and Ed25519 with parameters.
+        // ECDSA, Ed25519 and ML-DSA with parameters; ML-DSA of a digest.
+        "300d06096086480165030403120500",
+        "300b0609608648016503040321",
         "300c06082a8648ce3d0403020500",
         "300706032b65700500",
         // Lengths in the long form.

@@ -27,6 +27,7 @@ use super::TlsFault;
 use crate::cert::{Certificate, LeafKeys, TrustStore};
 use crate::curve::Curve;
 use crate::hash::Hash;
+use crate::ml_dsa::MlDsa;
 use crate::rand::Stream;
 use crate::sign::{KeyKind, PrivateKey, Scheme};
 
@@ -353,6 +354,8 @@ impl SigningKey for Own {
             KeyKind::Rsa { .. } => SignatureAlgorithm::RSA,
             KeyKind::Ecdsa(_) => SignatureAlgorithm::ECDSA,
             KeyKind::Ed25519 => SignatureAlgorithm::ED25519,
+            // TLS 1.2 has no number for it.
+            KeyKind::MlDsa(_) => SignatureAlgorithm::Unknown(0),
         }
     }
 }
@@ -387,6 +390,9 @@ fn schemes(kind: KeyKind) -> &'static [SignatureScheme] {
         KeyKind::Ecdsa(Curve::P384) => &[SignatureScheme::ECDSA_NISTP384_SHA384],
         KeyKind::Ecdsa(Curve::P521) => &[SignatureScheme::ECDSA_NISTP521_SHA512],
         KeyKind::Ed25519 => &[SignatureScheme::ED25519],
+        KeyKind::MlDsa(MlDsa::Set44) => &[SignatureScheme::ML_DSA_44],
+        KeyKind::MlDsa(MlDsa::Set65) => &[SignatureScheme::ML_DSA_65],
+        KeyKind::MlDsa(MlDsa::Set87) => &[SignatureScheme::ML_DSA_87],
     }
 }
 
@@ -402,6 +408,9 @@ fn scheme_of(scheme: SignatureScheme) -> Option<Scheme> {
         SignatureScheme::ECDSA_NISTP384_SHA384 => Scheme::Ecdsa(Hash::Sha384),
         SignatureScheme::ECDSA_NISTP521_SHA512 => Scheme::Ecdsa(Hash::Sha512),
         SignatureScheme::ED25519 => Scheme::Ed25519,
+        SignatureScheme::ML_DSA_44 => Scheme::MlDsa(MlDsa::Set44),
+        SignatureScheme::ML_DSA_65 => Scheme::MlDsa(MlDsa::Set65),
+        SignatureScheme::ML_DSA_87 => Scheme::MlDsa(MlDsa::Set87),
         _ => return None,
     })
 }

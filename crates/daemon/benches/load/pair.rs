@@ -378,6 +378,7 @@ fn connection(
         start: Start::Responder,
         encapsulation: Encapsulation::Always,
         fragments: true,
+        full_transcript: true,
         is_eap_only: false,
         mobike: true,
         childless: Childless::Allow,

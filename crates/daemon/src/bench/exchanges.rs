@@ -9,6 +9,7 @@ use crypto::cert::SigningKey;
 use crypto::dh::{Group, KeyPair};
 use crypto::hash::Hash;
 use crypto::key_exchange::{Initiator, Method, respond};
+use crypto::ml_dsa::MlDsa;
 use crypto::rand::Seed;
 use crypto::rsa::PrivateKey;
 use crypto::sign::{self, Scheme};
@@ -32,8 +33,8 @@ const METHODS: [(&str, Method); 5] = [
     ("ml-kem-768", Method::MlKem768),
     ("ml-kem-1024", Method::MlKem1024),
 ];
-/// PKCS #8 of a key of ECDSA on P-256 and of Ed25519, up to the secret (RFC 5915, RFC 8410).
-const CURVES: [(&str, &[u8], Scheme); 2] = [
+/// PKCS #8 of keys of IKEv2, up to the secret (RFC 5915, RFC 8410, RFC 9881).
+const KEYS: [(&str, &[u8], Scheme); 5] = [
     (
         "ecdsa-p256",
         &[
@@ -50,6 +51,30 @@ const CURVES: [(&str, &[u8], Scheme); 2] = [
             0x04, 0x20,
         ],
         Scheme::Ed25519,
+    ),
+    (
+        "ml-dsa-44",
+        &[
+            0x30, 0x34, 0x02, 0x01, 0x00, 0x30, 0x0b, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65,
+            0x03, 0x04, 0x03, 0x11, 0x04, 0x22, 0x80, 0x20,
+        ],
+        Scheme::MlDsa(MlDsa::Set44),
+    ),
+    (
+        "ml-dsa-65",
+        &[
+            0x30, 0x34, 0x02, 0x01, 0x00, 0x30, 0x0b, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65,
+            0x03, 0x04, 0x03, 0x12, 0x04, 0x22, 0x80, 0x20,
+        ],
+        Scheme::MlDsa(MlDsa::Set65),
+    ),
+    (
+        "ml-dsa-87",
+        &[
+            0x30, 0x34, 0x02, 0x01, 0x00, 0x30, 0x0b, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65,
+            0x03, 0x04, 0x03, 0x13, 0x04, 0x22, 0x80, 0x20,
+        ],
+        Scheme::MlDsa(MlDsa::Set87),
     ),
 ];
 /// Octets of a prf's input in phase 1: about a KE payload, both cookies and an ID.
@@ -68,8 +93,8 @@ pub(super) fn measure(stopwatch: &Stopwatch) -> io::Result<BTreeMap<String, Cost
     for (name, method) in METHODS {
         all.insert(name.to_owned(), exchange(method, stopwatch)?);
     }
-    for (name, front, scheme) in CURVES {
-        all.insert(name.to_owned(), curve_signature(front, scheme, stopwatch)?);
+    for (name, front, scheme) in KEYS {
+        all.insert(name.to_owned(), ikev2_signature(front, scheme, stopwatch)?);
     }
     for (name, hash) in HASHES {
         let ns = stopwatch.median_ns(|| {
@@ -119,7 +144,7 @@ fn exchange(method: Method, stopwatch: &Stopwatch) -> io::Result<Costs> {
 }
 
 /// Signatures of a fixed key over as many octets as AUTH covers.
-fn curve_signature(front: &[u8], scheme: Scheme, stopwatch: &Stopwatch) -> io::Result<Costs> {
+fn ikev2_signature(front: &[u8], scheme: Scheme, stopwatch: &Stopwatch) -> io::Result<Costs> {
     let der = [front, &[7; 32]].concat();
     let key = sign::PrivateKey::from_der(&der).map_err(io::Error::other)?;
     let public = key.public();

@@ -260,6 +260,7 @@ impl Builder<'_> {
             start: start_of(is_station, table.start),
             encapsulation: encapsulation(table.encap),
             fragments: table.fragmentation,
+            full_transcript: table.full_transcript,
             is_eap_only: table.is_eap_only(),
             mobike: table.mobike,
             childless: childless(table.childless),

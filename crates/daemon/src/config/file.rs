@@ -236,6 +236,10 @@ pub struct ConnectionTable {
     pub encap: Encap,
     /// Split long IKE messages if the peer supports fragments.
     pub fragmentation: bool,
+    /// IKEv2: each end proves itself over both first messages, if the peer does, so who changes
+    /// what one end offers must be able to pass for both ends. false: only for a peer that does it
+    /// wrongly.
+    pub full_transcript: bool,
     /// IKEv2: keep the tunnel when an address of either end changes (RFC 4555), if the peer does.
     /// Without it a client that moves sets up a new one, with the same inner address.
     pub mobike: bool,
@@ -316,6 +320,7 @@ impl ReadTable for ConnectionTable {
             pools: keys.given("pools")?,
             encap: keys.given("encap")?,
             fragmentation: keys.or("fragmentation", true)?,
+            full_transcript: keys.or("full_transcript", true)?,
             mobike: keys.or("mobike", true)?,
             childless: keys.given("childless")?,
             crash_detection: keys.or("crash_detection", false)?,

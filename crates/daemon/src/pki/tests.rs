@@ -489,3 +489,37 @@ fn what_no_profile_can_hold_is_refused_before_anything_is_written() {
     let again = folder.profile("--name x --profile windows --gateway 192.0.2.1");
     assert!(format!("{:#}", again.err().unwrap()).contains("already exists"));
 }
+
+#[test]
+fn keys_of_ml_dsa_are_made_on_demand() {
+    let folder = Folder::new("ml-dsa");
+    folder
+        .pki("ca --subject CN=other --ml-dsa 87 --out @/other")
+        .unwrap();
+    for (set, word) in [
+        ("44", "ML-DSA-44"),
+        ("65", "ML-DSA-65"),
+        ("87", "ML-DSA-87"),
+    ] {
+        for ca in ["pki", "other"] {
+            let name = format!("{ca}{set}");
+            folder
+                .pki(&format!(
+                    "issue --ca @/{ca} --name {name} --ml-dsa {set} --out @ --bundle \
+                     --gateway sg.example --remote-ts 10.10.0.0/24"
+                ))
+                .unwrap();
+            let told = folder.pki(&format!("show @/{name}/{name}.pem")).unwrap();
+            assert!(told.contains(&format!("key: {word}\n")), "{told}");
+            let told = folder.pki(&format!("show @/{name}/{name}.key")).unwrap();
+            assert_eq!(told, format!("private {word} key\n"));
+        }
+    }
+    for line in [
+        "issue --ca @/pki --name x --out @ --ml-dsa 65 --bits 2048",
+        "issue --ca @/pki --name x --out @ --ml-dsa 50",
+        "issue --ca @/pki --name x --out @ --ml-dsa 65 --profile apple --gateway sg.example",
+    ] {
+        assert!(folder.pki(line).is_err(), "{line}");
+    }
+}

@@ -294,12 +294,14 @@ pub(super) fn log(event: &Event) {
             peer,
             suite,
             ppk,
+            has_full_transcript,
             is_resumed,
             path,
             nat,
         } => info!(
             connection, peer, suite, ppk = ppk.as_ref().map(|it| &it.id[..]),
-            ppk_exchange = ppk.as_ref().map(|it| it.exchange.name()), resumed = is_resumed,
+            ppk_exchange = ppk.as_ref().map(|it| it.exchange.name()),
+            full_transcript = has_full_transcript, resumed = is_resumed,
             local = %path.local, remote = %path.remote, nat_local = nat.0, nat_remote = nat.1,
             "{}", established(*version)
         ),

@@ -91,6 +91,7 @@ impl Traffic {
             nat: nat.to_owned(),
             ppk_exchange: session.ppk.as_ref().map(|it| it.exchange.to_string()),
             ppk: session.ppk.map(|it| it.id),
+            full_transcript: session.has_full_transcript,
             resumed: session.is_resumed,
             mobike: session.has_mobike,
             moves: session.moves,

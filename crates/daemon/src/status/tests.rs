@@ -195,6 +195,7 @@ fn session(child: u32, spi_in: u32, spi_out: u32) -> node::SessionStatus {
         has_signed_sha1: false,
         nat: (false, false),
         ppk: None,
+        has_full_transcript: false,
         is_resumed: false,
         has_mobike: false,
         moves: 0,

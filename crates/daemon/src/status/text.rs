@@ -224,6 +224,9 @@ impl Display for SessionStatus {
             if self.sha1_signature {
                 write!(f, ", signed with SHA-1")?;
             }
+            if self.full_transcript {
+                write!(f, ", full transcript")?;
+            }
             if self.resumed {
                 write!(f, ", resumed")?;
             }

@@ -131,11 +131,13 @@ impl Connection {
                     found.legacy(format!("an RSA key of {bits} bits"));
                 }
                 KeyKind::Rsa { .. } => {}
-                KeyKind::Ecdsa(_) | KeyKind::Ed25519 if self.version.has_v1() => {
+                KeyKind::Ecdsa(_) | KeyKind::Ed25519 | KeyKind::MlDsa(_)
+                    if self.version.has_v1() =>
+                {
                     found
                         .error("IKEv1 signs with RSA keys only: version = 2 takes this one".into());
                 }
-                KeyKind::Ecdsa(_) | KeyKind::Ed25519 => {}
+                KeyKind::Ecdsa(_) | KeyKind::Ed25519 | KeyKind::MlDsa(_) => {}
             }
         }
         if let RemoteMethod::Signature(store) = &self.remote.method

@@ -16,7 +16,7 @@ use super::cookie::{Asker, Cookies};
 use super::eap::Examining;
 use super::exchange;
 use super::fresh::{fresh_nonce, fresh_spi};
-use super::init::{Init, announcements, detection, find_nat, has_additional};
+use super::init::{Init, announcements, detection, find_nat, full_transcript, has_additional};
 use super::keys::{Keys, Nonces, Seed};
 use super::message::Message;
 use super::parts::{Parts, childless_supported, names_read, notify, notify_with};
@@ -211,6 +211,8 @@ impl Answering {
         chain.extend(detection(spis, path));
         chain.extend(certificate_request(&candidates));
         chain.extend(announcements(fragments));
+        let covers_both = candidates.iter().all(|it| it.full_transcript);
+        chain.extend(full_transcript(covers_both));
         let is_early = peer.early_ppk && ppk::is_any_early(&candidates);
         if is_early || has_additional(&suite) {
             chain.push(notify(NotifyType::IntermediateExchangeSupported));
@@ -229,6 +231,7 @@ impl Answering {
                 suite,
                 request: message.octets().to_vec(),
                 answer: sent.message.clone(),
+                covers_both: covers_both && peer.full_transcript,
                 nonces: (ni.to_vec(), nr),
                 p: keys.p,
                 between: Between::default(),

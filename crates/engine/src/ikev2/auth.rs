@@ -1,5 +1,5 @@
 //! AUTH: what each end signs, with which key, and how that is checked (RFC 7296 §2.15; RFC 4754,
-//! RFC 7427 and RFC 8420 for signatures).
+//! RFC 7427, RFC 8420 and draft-ietf-ipsecme-ikev2-pqc-auth for signatures).
 //!
 //! Each end chooses its own method: a pre-shared key at one and a certificate at the other are
 //! fine. So is EAP at the initiator ([`super::eap`]): its key then serves as a shared one. RSA with
@@ -30,20 +30,26 @@ use crate::sa::Secret;
 use crate::time::Calendar;
 use crate::work::{Task, Work};
 
-/// The hashes of signatures that we check (RFC 7427 §4). Ed25519 hashes by itself.
+/// The hashes of signatures that we check (RFC 7427 §4). Ed25519 and ML-DSA hash by themselves.
 pub(super) const HASHES: [HashAlgorithm; 4] = [
     HashAlgorithm::Sha2_256,
     HashAlgorithm::Sha2_384,
     HashAlgorithm::Sha2_512,
     HashAlgorithm::Identity,
 ];
+/// What the signed octets begin with if both messages of IKE_SA_INIT are in them. A message begins
+/// with an SPI, which is never zero, so the two forms cannot be taken for each other.
+const ZERO_PREFIX: [u8; 8] = [0; 8];
 /// RFC 7296 §2.15.
 const KEY_PAD: &[u8] = b"Key Pad for IKEv2";
 
-/// What an end signs: its message of IKE_SA_INIT, the other's nonce, a mac of its identity, and
-/// what was exchanged in between.
+/// What an end signs: its message of IKE_SA_INIT, after the other's if both ends announce that, the
+/// other's nonce, a mac of its identity, and what was exchanged in between.
 #[derive(Clone, Copy)]
 pub(super) struct Signed<'a> {
+    /// The other's message of IKE_SA_INIT, if both count
+    /// (draft-ietf-ipsecme-ikev2-downgrade-prevention).
+    pub(super) other: Option<&'a [u8]>,
     pub(super) message: &'a [u8],
     pub(super) nonce: &'a [u8],
     pub(super) prf: Hash,
@@ -59,8 +65,14 @@ impl Signed<'_> {
     fn with<T>(&self, work: &mut Work, sign: impl FnOnce(&[&[u8]], &mut Work) -> T) -> T {
         work.count(Task::Prf(self.prf), self.id.len() as u64);
         let mac = self.prf.hmac(&self.p.0, &[self.id]);
-        let parts = [self.message, self.nonce, mac.as_ref(), self.between];
-        sign(&parts, work)
+        let own = [self.message, self.nonce, mac.as_ref(), self.between];
+        match self.other {
+            Some(other) => {
+                let [message, nonce, id, between] = own;
+                sign(&[&ZERO_PREFIX, other, message, nonce, id, between], work)
+            }
+            None => sign(&own, work),
+        }
     }
 
     /// AUTH of an IKE SA that goes on from an earlier one (RFC 5723 §4.3.3).
@@ -160,7 +172,7 @@ fn sign(
         (None, KeyKind::Rsa { .. }) if connection.takes_sha1() => {
             vec![(Method::RsaDigitalSignature, Scheme::RsaPkcs1(Hash::Sha1))]
         }
-        (None, KeyKind::Rsa { .. } | KeyKind::Ed25519) => Vec::new(),
+        (None, KeyKind::Rsa { .. } | KeyKind::Ed25519 | KeyKind::MlDsa(_)) => Vec::new(),
     };
     for (method, scheme) in schemes {
         let made = signed.with(work, |parts, work| {

@@ -565,6 +565,7 @@ fn establish(
         renewed: now,
         nat: init.nat,
         ppk: init.ppk.mixed.as_ref().map(Mixed::in_use),
+        covers_both: init.covers_both,
         peer: init.peer,
         mobility: Mobility::default(),
         sas: vec![sa],

@@ -51,6 +51,8 @@ pub(super) struct Established {
     pub(super) nat: NatFinding,
     /// The post-quantum pre-shared key in its keys.
     pub(super) ppk: Option<PpkInUse>,
+    /// AUTH of each end covered both messages of IKE_SA_INIT.
+    pub(super) covers_both: bool,
     pub(super) peer: Abilities,
     pub(super) mobility: Mobility,
     /// The current one first.

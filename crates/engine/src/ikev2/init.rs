@@ -53,6 +53,8 @@ pub(super) struct Init {
     /// Both messages as they were on the wire.
     pub(super) request: Vec<u8>,
     pub(super) answer: Vec<u8>,
+    /// AUTH of each end covers both of them: both ends have announced it.
+    pub(super) covers_both: bool,
     pub(super) nonces: (Vec<u8>, Vec<u8>),
     /// SK_pi and SK_pr.
     pub(super) p: (Secret, Secret),
@@ -139,6 +141,7 @@ impl Init {
     /// What the initiator's AUTH covers. `id`: the body of its ID payload.
     pub(super) fn initiator<'a>(&'a self, id: &'a [u8]) -> Signed<'a> {
         Signed {
+            other: self.covers_both.then_some(&self.answer),
             message: &self.request,
             nonce: &self.nonces.1,
             prf: self.suite.prf,
@@ -151,6 +154,7 @@ impl Init {
     /// What the responder's AUTH covers.
     pub(super) fn responder<'a>(&'a self, id: &'a [u8]) -> Signed<'a> {
         Signed {
+            other: self.covers_both.then_some(&self.request),
             message: &self.answer,
             nonce: &self.nonces.0,
             prf: self.suite.prf,
@@ -406,6 +410,7 @@ impl Asking {
             suite,
             request: self.request.clone(),
             answer: message.octets().to_vec(),
+            covers_both: self.connection.full_transcript && peer.full_transcript,
             nonces: (self.nonce.clone(), nr.to_vec()),
             p: keys.p,
             between: Between::default(),
@@ -469,6 +474,7 @@ fn request(
     chain.push(Payload::Nonce(nonce.to_vec()));
     chain.extend(detection(spis, path));
     chain.extend(announcements(connection.fragments));
+    chain.extend(full_transcript(connection.full_transcript));
     let is_early = ppk::is_any_early(slice::from_ref(connection));
     if is_early || connection.ikev2_proposals.iter().any(has_additional) {
         chain.push(notify(NotifyType::IntermediateExchangeSupported));
@@ -490,6 +496,12 @@ pub(super) fn announcements(fragments: bool) -> Vec<Payload> {
     }
     all.push(Payload::Notify(Notify::hash_algorithms(&HASHES)));
     all
+}
+
+/// AUTH is to cover both messages of IKE_SA_INIT. Either end says so, whatever the other says: who
+/// takes it out of a message makes AUTH of the two ends differ.
+pub(super) fn full_transcript(is_wanted: bool) -> Option<Payload> {
+    is_wanted.then(|| notify(NotifyType::IkeSaInitFullTranscriptAuth))
 }
 
 /// Both ends of the path as we see them. They are never faked: RFC 7296 §2.23 lets either end send

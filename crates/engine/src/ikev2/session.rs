@@ -34,6 +34,7 @@ use super::message::{Message, is_first_of};
 use super::parts::notify;
 use super::ppk::PpkInUse;
 use super::resume::Resuming;
+use super::seal::MAX_ASSEMBLED;
 use super::window::{At, IkeSa, Read};
 use crate::config::Connection;
 use crate::counters::DropReason;
@@ -275,6 +276,11 @@ impl Session {
         self.established()?.ppk.as_ref()
     }
 
+    /// Whether each end has proven itself over both messages of IKE_SA_INIT.
+    pub fn has_full_transcript(&self) -> bool {
+        self.established().is_some_and(|it| it.covers_both)
+    }
+
     /// NATs between us and the peer.
     pub fn nat(&self) -> NatFinding {
         self.established().map(|it| it.nat).unwrap_or_default()
@@ -458,6 +464,9 @@ impl Session {
         let opened = match authenticating.sa.read(from, message, out) {
             Ok(Read::New(opened)) if opened.is_response => opened,
             Ok(Read::New(_) | Read::Nothing) => return again(authenticating, Fact::Pending),
+            Ok(Read::Unreadable(it)) if !it.is_response() => {
+                return again(authenticating, Fact::Dropped(DropReason::MalformedMessage));
+            }
             Ok(Read::Unreadable(_)) => {
                 let reason = DropReason::MalformedMessage;
                 return (State::Over, vec![Fact::Failed(reason.into())]);
@@ -497,6 +506,10 @@ impl Session {
                 Some(Duplicate::Answered | Duplicate::Ignored) => again(answering, Fact::Pending),
                 None => again(answering, Fact::Dropped(DropReason::UnexpectedMessage)),
             };
+        }
+        if message.octets().len() > MAX_ASSEMBLED {
+            // Nobody knows yet who sends it, and it may be kept.
+            return again(answering, Fact::Dropped(DropReason::MalformedMessage));
         }
         let read = answering.sa.read(path, message, out);
         // Who sends what is authentic has our answer, and is where it comes from.

@@ -141,6 +141,12 @@ pub(super) struct Unreadable {
     request: Vec<u8>,
 }
 
+impl Unreadable {
+    pub(super) fn is_response(&self) -> bool {
+        self.is_response
+    }
+}
+
 /// What became of a message.
 pub(super) enum Read {
     /// It is authentic and new.

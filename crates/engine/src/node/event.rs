@@ -47,6 +47,8 @@ pub enum Event {
         suite: String,
         /// The post-quantum pre-shared key in its keys.
         ppk: Option<PpkInUse>,
+        /// Each end has proven itself over both messages of IKE_SA_INIT.
+        has_full_transcript: bool,
         /// It goes on from a session that was lost.
         is_resumed: bool,
         /// Where.

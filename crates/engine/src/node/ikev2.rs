@@ -359,6 +359,7 @@ impl Node {
             peer: identity.to_string(),
             suite,
             ppk: session.ike.ppk().cloned(),
+            has_full_transcript: session.ike.has_full_transcript(),
             is_resumed: false,
             path: session.path(),
             nat: (nat.is_local, nat.is_remote),

@@ -343,6 +343,7 @@ impl Node {
             peer: identity.to_string(),
             suite,
             ppk: session.ike.ppk().cloned(),
+            has_full_transcript: session.ike.has_full_transcript(),
             is_resumed: session.ike.is_resumed(),
             path,
             nat: (nat.is_local, nat.is_remote),

@@ -96,6 +96,9 @@ pub struct SessionStatus {
     pub nat: (bool, bool),
     /// The post-quantum pre-shared key in its keys (RFC 8784, RFC 9867).
     pub ppk: Option<PpkInUse>,
+    /// Whether each end has proven itself over both messages of IKE_SA_INIT
+    /// (draft-ietf-ipsecme-ikev2-downgrade-prevention).
+    pub has_full_transcript: bool,
     /// Whether it goes on from a session that was lost (RFC 5723).
     pub is_resumed: bool,
     /// Whether addresses may change under it (RFC 4555).
@@ -267,6 +270,7 @@ impl Node {
             has_signed_sha1: ike.has_signed_sha1(),
             nat: (nat.is_local, nat.is_remote),
             ppk: ike.ppk().cloned(),
+            has_full_transcript: ike.has_full_transcript(),
             is_resumed: ike.is_resumed(),
             has_mobike: ike.has_mobike(),
             moves: session.moves(),

@@ -1358,6 +1358,7 @@ fn config(is_station: bool, change: &Change) -> Config {
         },
         encapsulation: Encapsulation::ThroughNat,
         fragments: true,
+        full_transcript: true,
         is_eap_only: false,
         mobike: true,
         childless: crate::config::Childless::Allow,

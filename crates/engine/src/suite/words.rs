@@ -286,5 +286,6 @@ pub fn of_key(kind: KeyKind) -> String {
         KeyKind::Rsa { bits } => format!("rsa-{bits}"),
         KeyKind::Ecdsa(curve) => format!("ecdsa-{}", curve.bits()),
         KeyKind::Ed25519 => "ed25519".to_owned(),
+        KeyKind::MlDsa(set) => set.word().to_owned(),
     }
 }

@@ -42,6 +42,7 @@ pub(super) fn of_key(kind: KeyKind) -> String {
         KeyKind::Ecdsa(Curve::P384) => "ecdsa-p384".to_owned(),
         KeyKind::Ecdsa(Curve::P521) => "ecdsa-p521".to_owned(),
         KeyKind::Ed25519 => "ed25519".to_owned(),
+        KeyKind::MlDsa(set) => set.word().to_owned(),
     }
 }
 

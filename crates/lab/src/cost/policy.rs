@@ -7,6 +7,7 @@ use core::fmt;
 use core::str::FromStr;
 use std::borrow::Cow;
 
+use crypto::ml_dsa::MlDsa;
 use crypto::packet::Protection;
 use document::{Fault, Item, parse};
 use engine::plane::shape::{Shape, wire_bytes};
@@ -92,6 +93,8 @@ pub enum Proof {
     EcdsaP256,
     /// IKEv2: Ed25519 signatures and certificates.
     Ed25519,
+    /// IKEv2: signatures and certificates of ML-DSA.
+    MlDsa(MlDsa),
     /// IKEv2: the station has a password, the gateway a certificate of RSA, 2048 bits.
     EapMsChapV2,
     /// IKEv2: both have certificates of RSA, 2048 bits, the station within TLS.
@@ -104,13 +107,16 @@ const EXCHANGES: [(&str, Exchange); 3] = [
     ("ikev1-main", Exchange::Main),
     ("ikev1-aggressive", Exchange::Aggressive),
 ];
-const PROOFS: [(&str, Proof); 8] = [
+const PROOFS: [(&str, Proof); 11] = [
     ("rsa2048", Proof::Rsa2048),
     ("rsa3072", Proof::Rsa3072),
     ("rsa4096", Proof::Rsa4096),
     ("psk", Proof::Psk),
     ("ecdsa-p256", Proof::EcdsaP256),
     ("ed25519", Proof::Ed25519),
+    ("ml-dsa-44", Proof::MlDsa(MlDsa::Set44)),
+    ("ml-dsa-65", Proof::MlDsa(MlDsa::Set65)),
+    ("ml-dsa-87", Proof::MlDsa(MlDsa::Set87)),
     ("eap-mschapv2", Proof::EapMsChapV2),
     ("eap-tls", Proof::EapTls),
 ];

@@ -2,11 +2,15 @@
 //!
 //! The keys were made once, so that every run has the same messages of the same lengths, and
 //! fingerprints are comparable: ECDSA signs with the length that most of its signatures have. The
-//! certificates have the same form as the testbed's.
+//! certificates have the same form as the testbed's. Those of ML-DSA are made from fixed seeds each
+//! time, because its keys are that and its signatures repeat.
 
 use std::sync::Arc;
 
-use crypto::cert::{Certificate, TrustStore};
+use crypto::cert::{
+    Authority, Certificate, KeyMaterial, Request, SigningKey, TrustStore, private_key_pem,
+};
+use crypto::ml_dsa::{MlDsa, seed_to_pkcs8};
 use crypto::sign::PrivateKey;
 use engine::config::{LocalMethod, RemoteMethod};
 use engine::time::Calendar;
@@ -30,6 +34,8 @@ pub enum Kind {
     P256,
     /// Ed25519.
     Ed25519,
+    /// ML-DSA.
+    MlDsa(MlDsa),
 }
 
 /// PEM files.
@@ -73,6 +79,7 @@ pub fn credentials(kind: Kind, is_station: bool, rank: usize) -> (LocalMethod, R
         Kind::Rsa2048 => &RSA_2048,
         Kind::P256 => &P256,
         Kind::Ed25519 => &ED25519,
+        Kind::MlDsa(set) => return of_ml_dsa(set, is_station, rank),
     };
     let authority = match (is_station, rank) {
         (true, _) | (false, 0) => files.authority,
@@ -91,6 +98,45 @@ pub fn credentials(kind: Kind, is_station: bool, rank: usize) -> (LocalMethod, R
     let local = LocalMethod::Signature {
         key: Arc::new(key.of_one_length()),
         chain: read(certificate),
+    };
+    (local, RemoteMethod::Signature(Arc::new(trusted)))
+}
+
+/// 2020-01-01 00:00:00 UTC, and almost thirty years.
+const VALID: (i64, u32) = (1_577_836_800, 10_950);
+
+/// The same with keys of ML-DSA. One authority has issued the certificates of the gateway and of
+/// the first station, another of the same name those of other stations.
+fn of_ml_dsa(set: MlDsa, is_station: bool, rank: usize) -> (LocalMethod, RemoteMethod) {
+    const OURS: &str = "what is made of fixed seeds";
+    let (now, days) = VALID;
+    let pem = |seed: u8| private_key_pem(&seed_to_pkcs8(set, &[seed; 32]));
+    let key = |seed: u8| SigningKey::from_pem(&pem(seed)).expect(OURS);
+    let authority = |is_second: bool| {
+        let seed = 1 + u8::from(is_second);
+        Authority::create("CN=testbed CA", key(seed), &[seed], now, days).expect(OURS)
+    };
+    let read = |text: &str| Certificate::all_from_pem(text).expect(OURS);
+    let (name, own) = match is_station {
+        true => (STATIONS[rank], 3),
+        false => (GATEWAY, 4),
+    };
+    let issued = authority(is_station && rank > 0).issue(&Request {
+        subject: &format!("CN={name}"),
+        alternative_names: &[name.to_owned()],
+        key: KeyMaterial::Pair(&key(own)),
+        serial: &[own, rank as u8 + 1],
+        now,
+        days,
+    });
+    let local = LocalMethod::Signature {
+        key: Arc::new(PrivateKey::from_pem(&pem(own)).expect(OURS)),
+        chain: read(&issued.expect(OURS)),
+    };
+    let trusted = authority(!is_station && rank > 0);
+    let trusted = TrustStore {
+        authorities: read(trusted.certificate_pem()),
+        ..TrustStore::default()
     };
     (local, RemoteMethod::Signature(Arc::new(trusted)))
 }

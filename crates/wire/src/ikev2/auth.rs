@@ -41,7 +41,7 @@ pub enum HashAlgorithm {
     Sha2_384,
     /// 4
     Sha2_512,
-    /// 5: the signature algorithm hashes by itself, as Ed25519 does.
+    /// 5: the signature algorithm hashes by itself, as Ed25519 and ML-DSA do.
     Identity,
     /// Any other value.
     Other(u16),

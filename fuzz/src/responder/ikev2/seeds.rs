@@ -9,8 +9,9 @@ use wire::ikev2::{
     Proposal, Protocol, Spi, Spis, TrafficSelector, Transform, TransformType, write_payloads,
 };
 
-use super::{flag, offer};
+use super::flag;
 use crate::script::{Op, Sealed};
+use crate::sealed::offer;
 
 /// The message ID of the gateway's request.
 const THEIRS: u8 = 255;
@@ -144,7 +145,10 @@ fn tickets() -> Vec<Op> {
     let mut first = first_child();
     first.extend([asks.clone(), token.clone()]);
     let sealed = chain(0, &first);
-    let mut ops = vec![Op::Begin { kind: 0, from: 1 }, Op::Prove { peer: 0, sealed }];
+    let mut ops = vec![
+        Op::Begin { kind: 0, from: 1 },
+        Op::Prove { peer: 0, sealed },
+    ];
     ops.push(say(Exchange::Informational, NEXT, 0, &[asks]));
     let redirect = notice(NotifyType::Redirect, &[1, 4, 203, 0, 113, 9]);
     ops.push(say(Exchange::Informational, NEXT, 0, &[redirect]));
@@ -210,7 +214,8 @@ fn first_child() -> Vec<Payload> {
     .concat()
 }
 
-fn esp(number: u8) -> Proposal {
+/// A suite of ESP with this SPI.
+pub(crate) fn esp(number: u8) -> Proposal {
     Proposal {
         number: 1,
         protocol: Protocol::Esp,
@@ -225,7 +230,8 @@ fn esp(number: u8) -> Proposal {
     }
 }
 
-fn selectors() -> Vec<Payload> {
+/// All traffic of IPv4.
+pub(crate) fn selectors() -> Vec<Payload> {
     let any = TrafficSelector::Addresses(AddressSelector::of_addresses(
         IpAddr::from([0; 4]),
         IpAddr::from([255; 4]),
@@ -249,7 +255,8 @@ fn say(exchange: Exchange, id: u8, flags: u8, payloads: &[Payload]) -> Op {
     }
 }
 
-fn chain(flags: u8, payloads: &[Payload]) -> Sealed {
+/// A step's payloads.
+pub(crate) fn chain(flags: u8, payloads: &[Payload]) -> Sealed {
     let (first, chain) = write_payloads(payloads);
     Sealed {
         flags,

@@ -68,7 +68,7 @@ fn an_issued_certificate_carries_its_names_and_its_authority_s_signature() {
 fn a_key_of_others_is_certified_without_its_private_half() {
     let authority = authority();
     let key = SigningKey::generate(2048).unwrap();
-    let public = key.0.public_key_pem();
+    let public = ::pem::encode(&::pem::Pem::new("PUBLIC KEY", key.public_info()));
     let request = Request {
         subject: "CN=other",
         alternative_names: &[],
@@ -81,7 +81,7 @@ fn a_key_of_others_is_certified_without_its_private_half() {
     let (_, leaf) = X509Certificate::from_der(&leaf).unwrap();
     assert_eq!(
         leaf.public_key().raw,
-        &key.0.subject_public_key_info()[..],
+        &key.public_info()[..],
         "the key itself"
     );
 }
@@ -97,7 +97,7 @@ fn names_of_a_signing_request_count_only_where_they_are_taken() {
             subject => distinguished_name(subject).unwrap(),
         };
         asked.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-        asked.serialize_request(&key.0).unwrap().pem().unwrap()
+        asked.serialize_request(&key).unwrap().pem().unwrap()
     };
     let issue = |pem: &str, takes_names| {
         let names = ["ms.example".to_owned()];
@@ -132,7 +132,7 @@ fn a_request_is_described_with_its_names_and_nothing_in_them_moves_a_terminal() 
     asked
         .subject_alt_names
         .push(SanType::DnsName("x\n  key: fine".try_into().unwrap()));
-    let request = asked.serialize_request(&key.0).unwrap().pem().unwrap();
+    let request = asked.serialize_request(&key).unwrap().pem().unwrap();
     let told = describe(&request).unwrap();
     assert_eq!(
         told,
@@ -220,5 +220,75 @@ fn a_guest_s_certificate_ends_with_his_tunnel_and_is_for_rsa_keys_alone() {
     assert_eq!(ended, Err(MakeFault::End(NOW)));
     for info in [&info[..info.len() - 1], &[]] {
         assert!(authority.issue_to_guest(&request(NOW + 90, info)).is_err());
+    }
+}
+
+#[test]
+fn ml_dsa_certifies_and_is_certified() {
+    use crate::cert::{LeafKeys, RevocationList, TrustStore};
+    use crate::ml_dsa::MlDsa;
+    use crate::sign::{KeyKind, PrivateKey};
+    for (set, own) in [
+        (MlDsa::Set44, MlDsa::Set87),
+        (MlDsa::Set65, MlDsa::Set65),
+        (MlDsa::Set87, MlDsa::Set44),
+    ] {
+        let key = SigningKey::generate_ml_dsa(set).unwrap();
+        let made = Authority::create("CN=ca", key, &[1], NOW, 3650).unwrap();
+        let authority = Authority::load(made.certificate_pem(), &made.key_pem()).unwrap();
+        let key = SigningKey::generate_ml_dsa(own).unwrap();
+        let text = describe(&key.to_pem()).unwrap();
+        assert_eq!(text, format!("private {} key\n", own.name()));
+        let read = PrivateKey::from_pem(&key.to_pem()).unwrap();
+        assert_eq!(read.kind(), KeyKind::MlDsa(own));
+        let public = ::pem::encode(&::pem::Pem::new("PUBLIC KEY", key.public_info()));
+        let private = key.to_pem();
+        let materials = [
+            KeyMaterial::Pair(&key),
+            KeyMaterial::Pem(&public),
+            KeyMaterial::Pem(&private),
+        ];
+        for material in materials {
+            let pem = authority
+                .issue(&Request {
+                    subject: "CN=end",
+                    alternative_names: &["sg.example".to_owned()],
+                    key: material,
+                    serial: &[2],
+                    now: NOW,
+                    days: 30,
+                })
+                .unwrap();
+            let text = describe(&pem).unwrap();
+            assert!(text.contains(&format!("key: {}\n", own.name())), "{text}");
+            let leaf = Certificate::all_from_pem(&pem).unwrap().swap_remove(0);
+            let ca = Certificate::all_from_pem(authority.certificate_pem()).unwrap();
+            let list = authority.revocation_list(&[], 1, NOW, 30).unwrap();
+            let store = TrustStore {
+                authorities: ca,
+                revocations: vec![RevocationList::parse(list.as_bytes()).unwrap()],
+                ..TrustStore::default()
+            };
+            let verified = store.verify_with(LeafKeys::Any, &leaf, &[], NOW).unwrap();
+            assert_eq!(verified.spki, key.public_info());
+            let path = crate::cert::CertificatePath::from_octets(&verified.path.to_octets());
+            assert!(path.is_some(), "it is kept in tickets");
+        }
+        // A key that cannot sign gets a certificate too, by another way.
+        let long_term = authority.issue(&Request {
+            subject: "CN=fw",
+            alternative_names: &[],
+            key: KeyMaterial::LongTerm {
+                group: Group::Curve25519,
+                public: &[9; 32],
+            },
+            serial: &[3],
+            now: NOW,
+            days: 30,
+        });
+        let long_term = Certificate::all_from_pem(&long_term.unwrap()).unwrap();
+        let ca = Certificate::all_from_pem(authority.certificate_pem()).unwrap();
+        let (signed, signer) = (&long_term[0].facts.signed, &ca[0].facts.signer);
+        assert!(signed.is_by(&signer.key, false));
     }
 }

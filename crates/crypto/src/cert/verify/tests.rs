@@ -11,6 +11,7 @@ use super::*;
 use crate::cert::{ListFault, Name, RevocationList, RevocationRule};
 use crate::curve::Curve;
 use crate::hash::Hash;
+use crate::ml_dsa::MlDsa;
 use crate::rsa::{PrivateKey, PublicKey};
 use crate::sign;
 
@@ -423,7 +424,7 @@ fn an_authority_without_crl_sign_has_no_list() {
 }
 
 #[test]
-fn rsa_every_curve_and_ed25519_may_sign() {
+fn rsa_every_curve_ed25519_and_ml_dsa_may_sign() {
     let keys = [
         KeyPair::from_pem(END_PRIVATE).unwrap(),
         KeyPair::from_pem_and_sign_algo(END_PRIVATE, &rcgen::PKCS_RSA_SHA384).unwrap(),
@@ -431,22 +432,35 @@ fn rsa_every_curve_and_ed25519_may_sign() {
         KeyPair::generate_for(&rcgen::PKCS_ECDSA_P384_SHA384).unwrap(),
         KeyPair::generate_for(&rcgen::PKCS_ECDSA_P521_SHA512).unwrap(),
         KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap(),
+        KeyPair::generate_for(&rcgen::PKCS_ML_DSA_44).unwrap(),
+        KeyPair::generate_for(&rcgen::PKCS_ML_DSA_65).unwrap(),
+        KeyPair::generate_for(&rcgen::PKCS_ML_DSA_87).unwrap(),
     ];
     for key in keys {
         let root = Made::authority("root", None, key, |_| {});
         let verdict = trust(&[&root]).verify(&leaf(&root, |_| {}), &[], NOW);
         assert!(verdict.is_ok(), "{:?}", verdict.err());
     }
-    let ed25519 = || KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
-    let root = Made::authority("root", None, ed25519(), |_| {});
-    let other = Made::authority("root", None, ed25519(), |_| {});
-    let rsa = KeyPair::from_pem(END_PRIVATE).unwrap();
-    let rsa = Made::authority("root", None, rsa, |_| {});
-    for stranger in [&other, &rsa] {
-        let fault = trust(&[stranger])
-            .verify(&leaf(&root, |_| {}), &[], NOW)
-            .err();
-        assert!(matches!(fault, Some(CertFault::BadSignature { .. })));
+    let kinds = [
+        &rcgen::PKCS_ED25519,
+        &rcgen::PKCS_ML_DSA_44,
+        &rcgen::PKCS_ML_DSA_65,
+    ];
+    for kind in kinds {
+        let made = |kind| {
+            let key = KeyPair::generate_for(kind).unwrap();
+            Made::authority("root", None, key, |_| {})
+        };
+        let root = made(kind);
+        let rsa = KeyPair::from_pem(END_PRIVATE).unwrap();
+        let rsa = Made::authority("root", None, rsa, |_| {});
+        let strangers = [made(kind), made(&rcgen::PKCS_ML_DSA_87), rsa];
+        for stranger in strangers {
+            let fault = trust(&[&stranger])
+                .verify(&leaf(&root, |_| {}), &[], NOW)
+                .err();
+            assert!(matches!(fault, Some(CertFault::BadSignature { .. })));
+        }
     }
 }
 
@@ -521,11 +535,13 @@ fn authorities_may_sign_by_pss() {
 #[test]
 fn only_rsa_keys_end_a_chain_unless_the_caller_takes_others() {
     let root = root("root");
-    let kinds: [(&rcgen::SignatureAlgorithm, KeyKind); 4] = [
+    let kinds: [(&rcgen::SignatureAlgorithm, KeyKind); 6] = [
         (&rcgen::PKCS_ECDSA_P256_SHA256, KeyKind::Ecdsa(Curve::P256)),
         (&rcgen::PKCS_ECDSA_P384_SHA384, KeyKind::Ecdsa(Curve::P384)),
         (&rcgen::PKCS_ECDSA_P521_SHA512, KeyKind::Ecdsa(Curve::P521)),
         (&rcgen::PKCS_ED25519, KeyKind::Ed25519),
+        (&rcgen::PKCS_ML_DSA_44, KeyKind::MlDsa(MlDsa::Set44)),
+        (&rcgen::PKCS_ML_DSA_87, KeyKind::MlDsa(MlDsa::Set87)),
     ];
     for (algorithm, kind) in kinds {
         let key = KeyPair::generate_for(algorithm).unwrap();

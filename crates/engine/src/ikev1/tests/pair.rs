@@ -106,6 +106,7 @@ impl Setup {
             start: Start::AtOnce,
             encapsulation: Encapsulation::ThroughNat,
             fragments: true,
+            full_transcript: true,
             is_eap_only: false,
             mobike: true,
             childless: crate::config::Childless::Allow,

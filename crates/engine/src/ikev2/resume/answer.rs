@@ -124,6 +124,7 @@ impl Answering {
                 suite,
                 request: message.octets().to_vec(),
                 answer: sent.message.clone(),
+                covers_both: false,
                 nonces: (ni.to_vec(), nr),
                 p: keys.p,
                 between: Between::default(),

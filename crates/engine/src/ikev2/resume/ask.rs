@@ -174,6 +174,7 @@ impl Resuming {
             suite,
             request: self.request.clone(),
             answer: message.octets().to_vec(),
+            covers_both: false,
             nonces: (self.nonce.clone(), nr.to_vec()),
             p: keys.p,
             between: Between::default(),

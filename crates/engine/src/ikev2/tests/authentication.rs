@@ -14,6 +14,7 @@ const CERTIFICATES: Setup = Setup {
     is_legacy: false,
     wants_inner: false,
     fragments: true,
+    full_transcript: [true; 2],
     names_gateway: true,
     ppk: [None; 2],
     early_ppk: [false; 2],

@@ -116,6 +116,25 @@ fn an_answer_is_forgotten_when_no_peer_repeats_its_request_any_more() {
 }
 
 #[test]
+fn a_message_of_who_has_proven_nothing_has_a_bound() {
+    for (len, reason) in [
+        (32 << 10, DropReason::UndecryptableMessage),
+        ((32 << 10) + 1, DropReason::MalformedMessage),
+    ] {
+        let mut world = Setup::default().world();
+        world.deliver(Gateway);
+        world.deliver(Station);
+        let mut asked = world.hold(Gateway).remove(0);
+        let sealed = (len - 28) as u16;
+        asked.octets.resize(len, 0);
+        asked.octets[24..28].copy_from_slice(&(len as u32).to_be_bytes());
+        asked.octets[30..32].copy_from_slice(&sealed.to_be_bytes());
+        world.receive(Gateway, &asked);
+        assert_eq!(world.gateway.drops.of(reason), 1, "{len}");
+    }
+}
+
+#[test]
 fn a_request_outside_the_window_is_dropped() {
     let mut world = Setup::default().established();
     world.probe(Station, 1);

@@ -21,7 +21,8 @@ fn two_exchanges_make_an_ike_sa_and_a_child() {
         world.station.arrows,
         [
             "init 1: SA KE No N(NAT_DETECTION_SOURCE_IP) N(NAT_DETECTION_DESTINATION_IP) \
-             N(IKEV2_FRAGMENTATION_SUPPORTED) N(SIGNATURE_HASH_ALGORITHMS)", // -->
+             N(IKEV2_FRAGMENTATION_SUPPORTED) N(SIGNATURE_HASH_ALGORITHMS) \
+             N(IKE_SA_INIT_FULL_TRANSCRIPT_AUTH)", // -->
             "auth 1: IDi IDr AUTH N(INITIAL_CONTACT) SA TSi TSr", // -->
         ]
     );
@@ -30,7 +31,7 @@ fn two_exchanges_make_an_ike_sa_and_a_child() {
         [
             "init 2: SA KE No N(NAT_DETECTION_SOURCE_IP) N(NAT_DETECTION_DESTINATION_IP) \
              N(IKEV2_FRAGMENTATION_SUPPORTED) N(SIGNATURE_HASH_ALGORITHMS) \
-             N(CHILDLESS_IKEV2_SUPPORTED)", // <--
+             N(IKE_SA_INIT_FULL_TRANSCRIPT_AUTH) N(CHILDLESS_IKEV2_SUPPORTED)", // <--
             "auth 2: IDr AUTH SA TSi TSr", // <--
         ]
     );

@@ -478,6 +478,8 @@ impl Phone {
             suite,
             request: self.request.clone(),
             answer: message.octets().to_vec(),
+            // No phone has it.
+            covers_both: false,
             nonces: (self.nonce.clone(), parts.nonce.unwrap().to_vec()),
             p: keys.p,
             between: Between::default(),

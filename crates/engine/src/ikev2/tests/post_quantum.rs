@@ -136,7 +136,7 @@ fn a_peer_without_it_gets_the_classical_suite() {
 }
 
 /// Changes a message of IKE_SA_INIT on the wire.
-fn rewrite(flight: &mut Flight, change: impl FnOnce(&mut Vec<Payload>)) {
+pub(super) fn rewrite(flight: &mut Flight, change: impl FnOnce(&mut Vec<Payload>)) {
     let read = WireMessage::parse(&flight.octets).expect("a message");
     let mut chain: Vec<Payload> = read.clear.iter().map(|it| it.payload.clone()).collect();
     change(&mut chain);
@@ -148,7 +148,7 @@ fn rewrite(flight: &mut Flight, change: impl FnOnce(&mut Vec<Payload>)) {
     flight.octets = header.write(&body);
 }
 
-fn without(chain: &mut Vec<Payload>, kind: NotifyType) {
+pub(super) fn without(chain: &mut Vec<Payload>, kind: NotifyType) {
     chain.retain(|it| !matches!(it, Payload::Notify(notify) if notify.kind == kind));
 }
 

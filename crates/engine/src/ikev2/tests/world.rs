@@ -5,8 +5,13 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crypto::cert::{
+    Authority, Certificate, KeyMaterial, Request, SigningKey, TrustStore, private_key_pem,
+};
+use crypto::ml_dsa::{MlDsa, seed_to_pkcs8};
 use crypto::mschapv2::NtHash;
 use crypto::rand::{Seed, Stream};
+use crypto::sign::PrivateKey;
 use wire::ikev2::Gateway as Elsewhere;
 
 use crate::config::{
@@ -37,6 +42,8 @@ use crate::time::{Calendar, Duration, Instant};
 pub(super) enum Proof {
     Key(&'static str),
     Certificate,
+    /// A certificate with a key of ML-DSA, by an authority of the same parameter set.
+    MlDsa(MlDsa),
     /// Of the station: the user alice with this password, whose right one is [`PASSWORD`].
     Password(&'static str),
     /// Of the station: its certificate by EAP-TLS.
@@ -54,6 +61,31 @@ fn tls_login() -> LocalMethod {
         method: LoginMethod::Certificate(key, chain),
         server: None,
     }))
+}
+
+/// The key of ML-DSA and the certificate of an end with this name, and trust in its authority.
+fn ml_dsa(set: MlDsa, name: &str) -> (LocalMethod, RemoteMethod) {
+    let pem = |seed: u8| private_key_pem(&seed_to_pkcs8(set, &[seed; 32]));
+    let key = |seed: u8| SigningKey::from_pem(&pem(seed)).unwrap();
+    let now = JANUARY_2027.0;
+    let authority = Authority::create("CN=ca", key(1), &[1], now, 30).unwrap();
+    let issued = authority.issue(&Request {
+        subject: "CN=end",
+        alternative_names: &[name.to_owned()],
+        key: KeyMaterial::Pair(&key(2)),
+        serial: &[2],
+        now,
+        days: 30,
+    });
+    let method = LocalMethod::Signature {
+        key: Arc::new(PrivateKey::from_pem(&pem(2)).unwrap()),
+        chain: Certificate::all_from_pem(&issued.unwrap()).unwrap(),
+    };
+    let store = TrustStore {
+        authorities: Certificate::all_from_pem(authority.certificate_pem()).unwrap(),
+        ..TrustStore::default()
+    };
+    (method, RemoteMethod::Signature(Arc::new(store)))
 }
 
 /// The gateway takes the user alice, and certificates.
@@ -85,6 +117,8 @@ pub(super) struct Setup {
     pub(super) is_legacy: bool,
     pub(super) wants_inner: bool,
     pub(super) fragments: bool,
+    /// Whether AUTH of each end is to cover both messages of IKE_SA_INIT, the station first.
+    pub(super) full_transcript: [bool; 2],
     /// The station names the gateway that it wants.
     pub(super) names_gateway: bool,
     /// Each end's post-quantum pre-shared key, the station's first: its name, the key, whether it
@@ -121,6 +155,7 @@ impl Default for Setup {
             is_legacy: false,
             wants_inner: false,
             fragments: true,
+            full_transcript: [true; 2],
             names_gateway: true,
             ppk: [None; 2],
             early_ppk: [false; 2],
@@ -163,6 +198,8 @@ impl Setup {
                 server: None,
             })),
             (Proof::Tls, _) => tls_login(),
+            (Proof::MlDsa(set), true) => ml_dsa(set, "station@example").0,
+            (Proof::MlDsa(set), false) => ml_dsa(set, "gateway.example").0,
             (Proof::Certificate, true) => signatures("station", &["station"]).0,
             (Proof::Certificate, false) => signatures("gateway", &["gateway", "mid"]).0,
         };
@@ -170,6 +207,7 @@ impl Setup {
             Proof::Key(text) => RemoteMethod::PresharedKey(key(text)),
             Proof::Password(_) | Proof::Tls => RemoteMethod::Eap(Arc::new(examiner())),
             Proof::Certificate => signatures("station", &["station"]).1,
+            Proof::MlDsa(set) => ml_dsa(set, "any").1,
         };
         let (own, peer) = match is_station {
             true => ("station@example", "gateway.example"),
@@ -207,6 +245,7 @@ impl Setup {
         let end = usize::from(!is_station);
         connection.ppk = self.ppk[end].map(|it| ppk_of(it, self.early_ppk[end]));
         connection.fragments = self.fragments;
+        connection.full_transcript = self.full_transcript[end];
         connection.childless = self.childless[end];
         connection.mobike = self.mobike[end];
         connection.crash_detection = self.crash_detection;

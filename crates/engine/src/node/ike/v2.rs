@@ -19,6 +19,11 @@ impl Ike {
         self.v2().and_then(Ikev2::ppk)
     }
 
+    /// Whether each end has proven itself over both messages of IKE_SA_INIT.
+    pub(in crate::node) fn has_full_transcript(&self) -> bool {
+        self.v2().is_some_and(Ikev2::has_full_transcript)
+    }
+
     /// Whether we have proven ourselves by RSA with SHA-1 in IKEv2.
     pub(in crate::node) fn has_signed_sha1(&self) -> bool {
         self.v2().is_some_and(Ikev2::has_signed_sha1)

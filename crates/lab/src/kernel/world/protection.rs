@@ -128,6 +128,7 @@ impl Tunnel {
             cost::Proof::Rsa2048 => Proof::Certificates(pki::Kind::Rsa2048),
             cost::Proof::EcdsaP256 => Proof::Certificates(pki::Kind::P256),
             cost::Proof::Ed25519 => Proof::Certificates(pki::Kind::Ed25519),
+            cost::Proof::MlDsa(set) => Proof::Certificates(pki::Kind::MlDsa(set)),
             cost::Proof::Psk => Proof::Shared,
             cost::Proof::EapMsChapV2 => Proof::Password,
             cost::Proof::EapTls => Proof::Tls,
