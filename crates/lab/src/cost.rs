@@ -38,7 +38,7 @@
 //!                                 # ml-dsa-44, ml-dsa-65, ml-dsa-87, eap-mschapv2, eap-tls
 //! cookie = true                   # of IKEv2: the gateway is under load; absent: false
 //! fragments = false               # of IKEv2: whole messages; absent: true
-//! resumed = true                  # of IKEv2: by a ticket of a session that was lost; absent: false
+//! resumed = true                  # of IKEv2: by a ticket of a lost session; absent: false
 //! ```
 //! With EAP the gateway proves itself by an RSA key of 2048 bits, and so does the station with
 //! EAP-TLS.
