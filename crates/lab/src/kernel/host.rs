@@ -202,9 +202,13 @@ impl Host {
             if let (Some(stack), Some(home)) = (&mut stack, mobile.home_address()) {
                 stack.set_address(home);
             }
-            if entrance.is_in() {
+            let is_told = matches!(part, Part::Mobile(_)) || entrance.roaming.is_some();
+            if entrance.is_in() && is_told {
                 jobs.push_back(Job::Address);
             }
+        }
+        if let (Some(within), None) = (&mut entrance.within, &entrance.roaming) {
+            within.come_to(config.addresses[0], Instant(0));
         }
         Self {
             config,

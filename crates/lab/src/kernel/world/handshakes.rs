@@ -1,8 +1,8 @@
 //! How the tunnels of a world come up, and what their stations saw of it.
 //!
-//! A tunnel that goes on from a lost session (RFC 5723) has had one before: it comes up, its gateway
-//! crashes and begins anew with what it has kept, and its station notices by its probes that nobody
-//! answers. Only what follows counts: from the message with the ticket on.
+//! A tunnel that goes on from a lost session (RFC 5723) has had one before: it comes up, its
+//! gateway crashes and begins anew with what it has kept, and its station notices by its probes
+//! that nobody answers. Only what follows counts: from the message with the ticket on.
 
 use engine::ike::Step;
 

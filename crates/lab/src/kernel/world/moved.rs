@@ -1,5 +1,5 @@
-//! What mobile nodes did in a run, their states, and the gaps of their moves and of those of stations
-//! with tunnels.
+//! What mobile nodes did in a run, their states, and the gaps of their moves and of those of
+//! stations with tunnels.
 
 use std::net::IpAddr;
 
