@@ -396,10 +396,10 @@ def test_ask_ranks_what_is_carried_first_and_says_why(tmp_path: Path) -> None:
     ranks = [order[policy["carried"]] for policy in ranked]
     assert ranks == sorted(ranks)
     assert (baseline["policy"], baseline["standing"]) == ("none", "clear")
-    traffic, link, tunnel = found["assumptions"]
+    traffic, link, tunnel, handshake = found["assumptions"]
     assert "Poisson" in traffic and "287 bytes on average" in traffic
     assert "MTU" in link
-    assert "keepalive" in tunnel
+    assert "keepalive" in tunnel and "messages of the real machine" in handshake
     by_name = {policy["policy"]: policy for policy in found["policies"]}
     assert by_name.keys() == ranked_names()
     assert by_name["chacha20poly1305"]["carried"] == "yes"
