@@ -288,7 +288,7 @@ pub enum RemoteMethod {
 
 impl RemoteMethod {
     /// Whose certificates count, if certificates do.
-    pub(crate) fn trust_store(&self) -> Option<&Arc<TrustStore>> {
+    pub fn trust_store(&self) -> Option<&Arc<TrustStore>> {
         match self {
             Self::Signature(store) => Some(store),
             Self::Eap(examiner) => examiner.trusted.as_ref(),

@@ -198,7 +198,11 @@ impl Quotas {
             true => Ok(()),
             false => Err(Excess {
                 reason: DropReason::OverQuota,
-                line: None,
+                line: Some(format!(
+                    "too many wrong passwords came from {from}: for everybody there, one is tried \
+                     in {} s",
+                    guesses::WRONG.every.as_secs()
+                )),
             }),
         }
     }

@@ -129,6 +129,9 @@ impl Draft {
         if gateway.parse::<IpAddr>().is_err() && !is_host_name(gateway) {
             bail!("--gateway {gateway:?} is neither a host name nor an address");
         }
+        if device == Device::Windows && gateway.parse::<IpAddr>().is_ok() {
+            bail!("Windows wants a host name: --gateway {gateway:?} is an address");
+        }
         let id = client.gateway_id();
         if device == Device::Android && id != gateway {
             bail!(
@@ -271,7 +274,10 @@ impl Profile {
 
 fn is_host_name(text: &str) -> bool {
     let is_sign = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
-    !text.is_empty() && text.chars().all(is_sign) && !text.starts_with(['-', '.'])
+    // The last label of a name has a letter: otherwise it is an address with a mistake in it.
+    let last = text.trim_end_matches('.').rsplit('.').next();
+    let has_letter = last.is_some_and(|it| it.contains(|c: char| c.is_ascii_alphabetic()));
+    has_letter && text.chars().all(is_sign) && !text.starts_with(['-', '.'])
 }
 
 /// A network of `--remote-ts`, which must be a whole one.

@@ -456,6 +456,14 @@ fn what_no_profile_can_hold_is_refused_before_anything_is_written() {
         ),
         ("--profile windows --gateway $(calc)", "neither a host name"),
         (
+            "--profile windows --gateway 192.0.2.1",
+            "Windows wants a host name",
+        ),
+        (
+            "--profile apple --gateway 192.0.2.300",
+            "neither a host name",
+        ),
+        (
             "--profile android --gateway sg.example --gateway-id other.example",
             "one field",
         ),

@@ -265,7 +265,10 @@ const NAME_MAX: usize = 255;
 /// Whether a text can be the name of a host.
 fn is_name(text: &str) -> bool {
     let is_of_names = |it: char| it.is_ascii_alphanumeric() || "-.".contains(it);
-    !text.is_empty() && text.len() <= NAME_MAX && text.chars().all(is_of_names)
+    // Without a letter at its end it is an address with a mistake in it.
+    let last = text.trim_end_matches('.').rsplit('.').next();
+    let has_letter = last.is_some_and(|it| it.contains(|c: char| c.is_ascii_alphabetic()));
+    has_letter && text.len() <= NAME_MAX && text.chars().all(is_of_names)
 }
 
 #[cfg(test)]
@@ -275,7 +278,14 @@ mod tests {
     #[test]
     fn a_gateway_has_a_name_or_an_address() {
         assert!(is_name("sg-2.example"));
-        for bad in ["", "a b", "gâteau", "x/24", &"a".repeat(NAME_MAX + 1)] {
+        for bad in [
+            "",
+            "a b",
+            "gâteau",
+            "x/24",
+            "300.1.1.1",
+            &"a".repeat(NAME_MAX + 1),
+        ] {
             assert!(!is_name(bad), "{bad}");
         }
     }

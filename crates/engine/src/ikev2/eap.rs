@@ -54,6 +54,8 @@ pub(super) struct Examining {
     pub(super) waiting: Option<(Opened, Path)>,
     /// Who the peer is, and the key that its AUTH must prove.
     pub(super) proven: Option<(Proven, Secret)>,
+    /// The log has a line that it must wait.
+    pub(super) is_told: bool,
 }
 
 /// Who knows the peers.
@@ -91,7 +93,13 @@ impl Examining {
             backend,
             waiting: None,
             proven: None,
+            is_told: false,
         }
+    }
+
+    /// The connection that examines it.
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
     }
 
     /// Handles a packet.

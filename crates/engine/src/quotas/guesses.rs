@@ -10,7 +10,7 @@ use crate::time::{Duration, Instant};
 
 /// Wrong passwords of one site. A mistyped one is tried again a few times; half as many as the
 /// tries of a user, and a third as often.
-const WRONG: Rate = Rate::new(10, Duration::from_secs(30));
+pub(super) const WRONG: Rate = Rate::new(10, Duration::from_secs(30));
 /// Sites that are kept. Beyond that, the one whose bucket is fullest is dropped.
 const SITES_MAX: usize = 4_096;
 

@@ -3,9 +3,12 @@
 use std::collections::BTreeSet;
 
 use crypto::cert::{CertFault, Certificate, LeafKeys, ListFault, RevocationRule, TrustStore};
-use engine::config::{Connection, LocalMethod, RemoteMethod};
+use engine::config::{Connection, LocalMethod};
 
 use super::super::Loaded;
+
+/// A list that ends within this time is told.
+const SOON_S: i64 = 7 * 86_400;
 
 /// One problem.
 pub(in super::super) struct Found {
@@ -41,7 +44,7 @@ fn of_one(connection: &Connection, now: i64) -> Vec<Found> {
             say("local.certs", true, text);
         }
     }
-    let RemoteMethod::Signature(store) = &connection.remote.method else {
+    let Some(store) = connection.remote.method.trust_store() else {
         return all;
     };
     let pinned = store.pinned.iter();
@@ -64,7 +67,24 @@ fn of_one(connection: &Connection, now: i64) -> Vec<Found> {
     for (is_fault, text) in lists(store, now) {
         say("remote.crls", is_fault, text);
     }
+    for text in ending(store, now) {
+        say("remote.crls", false, text);
+    }
     all
+}
+
+/// Lists that count now, and soon will not.
+fn ending(store: &TrustStore, now: i64) -> Vec<String> {
+    let today = store.list_faults(now);
+    let soon = store.list_faults(now.saturating_add(SOON_S)).into_iter();
+    let text = |fault| match &fault {
+        ListFault::Over { issuer, at } if !today.contains(&fault) => Some(format!(
+            "the list of {issuer} ends at {at}, and from then on nobody whom it is about gets in: \
+             make a new one (`caravan pki crl`), copy it here, and run `caravan reload`"
+        )),
+        _ => None,
+    };
+    soon.filter_map(text).collect()
 }
 
 /// Why no peer will accept our own certificate at calendar time `now`.

@@ -459,6 +459,7 @@ fn lists_that_do_not_count_are_told_and_refused_where_strict() {
     for (name, by, days) in [
         ("old.pem", &authority, 1),
         ("new.pem", &authority, 20),
+        ("soon.pem", &authority, 6),
         ("other.pem", &other, 20),
         ("forged.pem", &forged, 20),
     ] {
@@ -515,6 +516,11 @@ fn lists_that_do_not_count_are_told_and_refused_where_strict() {
         "{strict}, crls = [\"old.pem\", \"new.pem\"]"
     )));
     assert!(!warned.contains("crls"), "{warned}");
+    let warned = folder.warns(&text("crls = [\"soon.pem\"]"));
+    assert!(
+        warned.contains("remote.crls: the list of CN=ca ends at"),
+        "{warned}"
+    );
 }
 
 #[test]

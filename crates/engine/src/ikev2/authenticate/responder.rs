@@ -22,10 +22,11 @@ use crate::config::{Childless, Connection};
 use crate::counters::DropReason;
 use crate::identity::Identity;
 use crate::ike::auth::Proven;
-use crate::ike::{Fact, Fault, Role};
+use crate::ike::{Fact, Fault, Rejection, Role};
 use crate::quotas::Quotas;
 use crate::radius::Verdict;
-use crate::time::{Calendar, Duration, Instant};
+use crate::sa::Path;
+use crate::time::{Calendar, Duration};
 
 /// What a responder needs for checking.
 pub(in crate::ikev2) struct Checks<'a> {
@@ -314,6 +315,12 @@ fn examine(
             Tried::Server => quotas.may_try(peer, at.now),
         };
         if let Err(excess) = taken {
+            let line = excess.line.filter(|_| !examining.is_told);
+            if let Some(why) = line {
+                examining.is_told = true;
+                let told = rejection(examining.connection(), at.path, why);
+                at.out.rejections.push(told);
+            }
             answering.examining = Some(examining);
             return Box::new((Some(answering), Fact::Dropped(excess.reason)));
         }
@@ -398,7 +405,7 @@ fn judge_user(
     };
     check_key(init.initiator(id), &key, &parts, &mut at.out.work)?;
     init.confirm(&proven.connection)?;
-    if let Err(fault) = charge(&proven, checks, at.now) {
+    if let Err(fault) = charge(&proven, checks, at) {
         // The message may come again.
         examining.proven = Some((proven, key));
         return Err(fault);
@@ -452,7 +459,7 @@ fn judge(
         &mut at.out.work,
     )?;
     init.confirm(&proven.connection)?;
-    charge(&proven, checks, at.now)?;
+    charge(&proven, checks, at)?;
     let mut chain = introduction(&proven.connection, init, at)?;
     chain.extend(init.ppk_answer());
     Ok((proven, chain))
@@ -468,7 +475,7 @@ fn judge_resumed(
     let parts = opened.parts()?;
     let proven = init.check_resumed(Role::Initiator, &parts, &mut at.out.work)?;
     init.confirm(&proven.connection)?;
-    if let Err(fault) = charge(&proven, checks, at.now) {
+    if let Err(fault) = charge(&proven, checks, at) {
         // The message may come again.
         if let Some(resumed) = &mut init.resumed {
             resumed.proven = Some(proven);
@@ -510,13 +517,24 @@ fn unidentified() -> Fault {
 }
 
 /// A gateway's peers have quotas.
-fn charge(proven: &Proven, checks: Checks<'_>, now: Instant) -> Result<(), Fault> {
+fn charge(proven: &Proven, checks: Checks<'_>, at: &mut At<'_>) -> Result<(), Fault> {
     let connection = &proven.connection;
     if let Some(quotas) = checks.quotas
         && connection.remote_addrs.is_empty()
+        && let Err(excess) = quotas.take_exchange(&proven.identity, connection.peers_max, at.now)
     {
-        let charged = quotas.take_exchange(&proven.identity, connection.peers_max, now);
-        charged.map_err(|excess| excess.reason)?;
+        let line = excess.line.map(|why| rejection(connection, at.path, why));
+        at.out.rejections.extend(line);
+        return Err(excess.reason.into());
     }
     Ok(())
+}
+
+/// A line about a peer above a quota.
+fn rejection(connection: &Connection, path: Path, why: String) -> Rejection {
+    Rejection {
+        connection: Some(connection.name.clone()),
+        path,
+        why,
+    }
 }

@@ -144,8 +144,13 @@ fn guesses(seed: u8, user: &'static str) -> (usize, u64) {
     }
     let refused = |event: &Event| {
         matches!(event, Event::NegotiationFailed { reason, .. }
-            if reason.contains("password") || reason.contains("no user"))
+            if reason.contains("the password") || reason.contains("no user"))
     };
+    let waits = |event: &Event| {
+        matches!(event, Event::NegotiationFailed { reason, .. }
+            if reason.contains("too many wrong passwords came from"))
+    };
+    assert!(world.ends[1].told(waits), "the log says why");
     let drops = world.drops(1, DropReason::OverQuota);
     (world.ends[1].count(refused), drops)
 }
