@@ -164,6 +164,8 @@ enum OutboundOrder {
     /// One that came out of a tunnel, likewise. It counts in [`Returned`].
     Returned(Vec<u8>),
     Report(oneshot::Sender<Report>),
+    /// Keys of idle SAs may rest.
+    Rest,
     Icmp(IcmpReport),
     Stop,
 }
@@ -268,7 +270,11 @@ impl Planes {
     pub fn report(&self, direction: Direction) -> Result<oneshot::Receiver<Report>, Gone> {
         let (answer, receiver) = oneshot::channel();
         match direction {
-            Direction::Inbound => self.inbound.give(InboundOrder::Report(answer))?,
+            // Control asks for it from time to time.
+            Direction::Inbound => {
+                self.inbound.give(InboundOrder::Report(answer))?;
+                self.outbound.give(OutboundOrder::Rest)?;
+            }
             Direction::Outbound => self.outbound.give(OutboundOrder::Report(answer))?,
         }
         Ok(receiver)

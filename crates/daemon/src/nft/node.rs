@@ -159,6 +159,8 @@ struct Secured<'a> {
     protocols: Vec<String>,
     /// Connections that the node may open in clear.
     clear: &'a [(Transport, u16)],
+    /// Our address at a home agent outside, whose tunnel protects nothing.
+    outer: Option<Ipv4Addr>,
 }
 
 impl<'a> Secured<'a> {
@@ -182,6 +184,7 @@ impl<'a> Secured<'a> {
             packets: vec![packets],
             protocols: vec![protocol],
             clear: &firewall.clear,
+            outer: None,
         }
     }
 
@@ -196,6 +199,7 @@ impl<'a> Secured<'a> {
             packets: vec![IKE.to_owned(), format!("ip protocol {ESP}")],
             protocols: vec!["udp".to_owned(), ESP.to_string()],
             clear: &gateway.clear,
+            outer: None,
         }
     }
 
@@ -216,7 +220,18 @@ impl<'a> Secured<'a> {
             packets: packets.chain([messages]).collect(),
             protocols: protocols.chain(["udp".to_owned()]).collect(),
             clear: &gateway.clear,
+            outer: Some(outside.home_address),
         }
+    }
+
+    /// What may pass our device from or to the address at a home agent outside: IPsec alone.
+    /// `device` and `address` are nft's words for the direction.
+    fn within_outer(&self, tun: &str, (device, address): (&str, &str)) -> String {
+        let Some(outer) = self.outer else {
+            return String::new();
+        };
+        let at = format!("    {device} \"{tun}\" ip {address} {outer}");
+        format!("{at} {IKE} accept\n{at} ip protocol {ESP} accept\n{at} counter drop\n")
     }
 }
 
@@ -239,10 +254,12 @@ fn text((table, tun): (&str, &str), ends: &Ends, secured: &Secured<'_>) -> Strin
     };
     let (hears, speaks) = (each("saddr", &from), each("daddr", &to));
     let registration = format!("udp sport {REGISTRATION} udp dport {REGISTRATION}");
+    let comes = secured.within_outer(tun, ("iifname", "daddr"));
+    let goes = secured.within_outer(tun, ("oifname", "saddr"));
     let mut text = format!(
         "table inet {table}\ndelete table inet {table}\ntable inet {table} {{\n  \
          chain from-link {{\n    type filter hook input priority filter;\n    \
-         iifname lo accept\n    iifname \"{tun}\" accept\n    \
+         iifname lo accept\n{comes}    iifname \"{tun}\" accept\n    \
          ip saddr {agent} ip daddr {home} {registration} accept\n    \
          ip daddr {home} counter drop\n    iifname {open} accept\n    \
          ip saddr {agent} {registration} accept\n{hears}"
@@ -261,7 +278,7 @@ fn text((table, tun): (&str, &str), ends: &Ends, secured: &Secured<'_>) -> Strin
     let _ = write!(
         text,
         "    counter drop\n  }}\n  chain to-link {{\n    type filter hook output priority \
-         filter;\n    oifname lo accept\n    oifname \"{tun}\" accept\n    \
+         filter;\n    oifname lo accept\n{goes}    oifname \"{tun}\" accept\n    \
          ip daddr {agent} {registration} accept\n    \
          ip saddr {home} counter drop\n    oifname {open} accept\n{speaks}"
     );

@@ -181,13 +181,13 @@ impl Outbound {
                 self.plane.seal(&mut frame, self.clock.now(), &mut self.out);
             }
             OutboundOrder::Report(answer) => {
-                self.plane.rest(self.clock.now());
                 // The caller may be gone.
                 let _ = answer.send(Report {
                     plane: self.plane.report(),
                     io: self.io,
                 });
             }
+            OutboundOrder::Rest => self.plane.rest(self.clock.now()),
             OutboundOrder::Icmp(report) => self.learn(&report),
             OutboundOrder::Stop => return true,
         }

@@ -156,6 +156,8 @@ impl Answering {
         };
         gate.admit(message, (&parts, ni), path, (&mut *random, now), out)?;
         let peer = Abilities::announced(&parts);
+        // Of all connections: who changes the offer must not choose whether we announce it.
+        let covers_both = candidates.iter().all(|it| it.full_transcript);
         let Some((chosen, candidates)) = proposal::choose_connections(candidates, offered, &peer)
         else {
             tell(notify(NotifyType::NoProposalChosen), out);
@@ -172,7 +174,7 @@ impl Answering {
         Self::answer(
             message,
             (&parts, theirs, ni),
-            (&chosen, candidates),
+            (&chosen, candidates, covers_both),
             path,
             random,
             out,
@@ -183,7 +185,7 @@ impl Answering {
     fn answer(
         message: &Message<'_>,
         (parts, theirs, ni): (&Parts<'_>, &KeyExchange, &[u8]),
-        (chosen, candidates): (&Chosen<'_, Ikev2Suite>, Vec<Arc<Connection>>),
+        (chosen, candidates, covers_both): (&Chosen<'_, Ikev2Suite>, Vec<Arc<Connection>>, bool),
         path: Path,
         random: &mut Stream,
         out: &mut Outbox,
@@ -211,7 +213,6 @@ impl Answering {
         chain.extend(detection(spis, path));
         chain.extend(certificate_request(&candidates));
         chain.extend(announcements(fragments));
-        let covers_both = candidates.iter().all(|it| it.full_transcript);
         chain.extend(full_transcript(covers_both));
         let is_early = peer.early_ppk && ppk::is_any_early(&candidates);
         if is_early || has_additional(&suite) {

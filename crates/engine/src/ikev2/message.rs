@@ -69,7 +69,7 @@ impl<'a> Message<'a> {
     }
 
     /// Whether its payloads are encrypted, all or from the first on.
-    pub(crate) fn is_protected(&self) -> bool {
+    pub(super) fn is_protected(&self) -> bool {
         matches!(
             self.header.next_payload,
             PayloadKind::Encrypted | PayloadKind::EncryptedFragment

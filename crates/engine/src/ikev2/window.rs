@@ -111,6 +111,11 @@ impl Opened {
         self.request.len()
     }
 
+    /// Octets of its payloads.
+    pub(super) fn payload_octets(&self) -> usize {
+        self.body.len()
+    }
+
     pub(super) fn parts(&self) -> Result<Parts<'_>, DropReason> {
         Parts::sort(&self.body, &self.chain)
     }

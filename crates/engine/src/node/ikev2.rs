@@ -159,7 +159,7 @@ impl Node {
             maker,
         };
         let facts = ike.on_message(path, message, means, now, &mut out);
-        if message.is_protected() && facts.iter().any(is_authentic) {
+        if !message.is_first() && facts.iter().any(is_authentic) {
             self.half_open_heard(id, room, now);
         }
         let Some(ike) = self.sessions.get(&id).and_then(|it| it.ike.v2()) else {
@@ -190,7 +190,7 @@ impl Node {
     /// Whether a half-open exchange may go on with this message: the next steps cost signatures.
     fn room_to_authenticate(&mut self, id: SessionId, message: &Message<'_>, now: Instant) -> Room {
         match self.sessions.get(&id).map(|it| &it.stage) {
-            Some(Stage::HalfOpen(slot)) if !slot.is_proven() && message.is_protected() => {
+            Some(Stage::HalfOpen(slot)) if !slot.is_proven() && !message.is_first() => {
                 let (limits, random) = (&self.config.limits, &mut self.random);
                 self.half_open.room_to_prove(**slot, limits, random, now)
             }

@@ -227,6 +227,17 @@ fn with_a_home_agent_outside_only_its_tunnel_and_messages_pass() {
                 own.collect::<Vec<_>>(),
                 forms.chain([messages]).collect::<Vec<_>>()
             );
+            // Within the tunnel only IPsec, from and to the outer address.
+            let (device, end) = match name {
+                "from-link" => ("iifname", "daddr"),
+                _ => ("oifname", "saddr"),
+            };
+            let outer = format!("{device} \"caravan0\" ip {end} 198.51.100.66 ");
+            let place = |rule: &str| rules.iter().position(|it| it == rule).expect(rule);
+            let dropped = place(&format!("{outer}counter drop"));
+            assert!(place(&format!("{outer}{IKE} accept")) < dropped);
+            assert!(place(&format!("{outer}ip protocol 50 accept")) < dropped);
+            assert!(dropped < place(&format!("{device} \"caravan0\" accept")));
         }
     }
 }

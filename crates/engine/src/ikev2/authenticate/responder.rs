@@ -41,6 +41,9 @@ pub(in crate::ikev2) struct Checks<'a> {
 /// A peer above its quota repeats its request, and each look costs the check of a signature.
 const LOOKS_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
+/// Octets of payloads of a request that waits for EAP at most. It has no certificate.
+const MAX_WITHOUT_AUTH: usize = 8 << 10;
+
 /// Why a request does not establish the session, and what waits for the next or a better one.
 type Unproven = Box<(Option<Answering>, Fact)>;
 
@@ -257,6 +260,10 @@ fn begin_examination(
     calendar: Calendar,
     at: &mut At<'_>,
 ) -> Unproven {
+    if opened.payload_octets() > MAX_WITHOUT_AUTH {
+        let text = "a request of IKE_AUTH without AUTH that is too long to be kept";
+        return refuse(answering, &opened, Fault::Misbehaved(text.into()), at);
+    }
     let (connection, backend, chain) = match introduce(&answering, &opened, calendar, at) {
         Ok(introduced) => introduced,
         Err(fault) => return refuse(answering, &opened, fault, at),

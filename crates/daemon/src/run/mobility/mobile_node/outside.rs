@@ -108,6 +108,7 @@ impl Outer {
     /// The node has lost its link, or has another one.
     pub(super) fn lose(&mut self) {
         self.is_lost = true;
+        self.denied = None;
     }
 
     /// A datagram to this host could not be sent. Whether it was one for this home agent.
