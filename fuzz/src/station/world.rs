@@ -1,8 +1,9 @@
 //! The client under test, its hostile gateways, and what must hold after each step:
 //!
 //! - what holds for either role (`crate::watch`);
-//! - it sends only to configured gateways, or to sources of authenticated messages, apart from one
-//!   answer to a datagram, sent back to its source and not longer than it;
+//! - it sends only to configured gateways, to sources of authenticated messages, or to addresses
+//!   that a gateway has named under keys, apart from one answer to a datagram, sent back to its
+//!   source and not longer than it;
 //! - without the right proof of a gateway no SA is installed;
 //! - sessions stay within their limit;
 //! - a connection that is taken down releases everything.
@@ -223,6 +224,9 @@ impl<H: Host> Stage<H> {
         for connection in &self.station.node().status(self.station.now).connections {
             let sessions = connection.sessions.len();
             assert!(sessions <= MAX_SESSIONS, "{sessions} sessions");
+            // Those that a gateway has named under keys (RFC 4555 §3.4).
+            let named = connection.sessions.iter().flat_map(|it| &it.peer_addresses);
+            self.allowed.extend(named);
         }
         let moved = answer.moved.iter().map(|path| path.remote.ip());
         self.allowed.extend(moved);
