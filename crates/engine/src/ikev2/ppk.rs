@@ -136,7 +136,8 @@ pub(super) fn naming(ppk: &Ppk, without: Option<Payload>) -> Vec<Payload> {
 /// The peer cannot or will not use a key that is required.
 pub(super) fn lacking(ppk: &Ppk) -> Fault {
     Fault::Unauthenticated(format!(
-        "the peer does not use the post-quantum pre-shared key {:?}, and ppk_required = true",
+        "the peer does not use the post-quantum pre-shared key {:?} or has other octets for it, \
+         and ppk_required = true",
         ppk.id
     ))
 }

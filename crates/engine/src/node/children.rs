@@ -416,7 +416,8 @@ impl Node {
             return;
         };
         let shown = self.path_shown(id, path);
-        if self.is_late(id, path, now) {
+        let is_of_other_family = shown.remote.is_ipv4() != path.remote.is_ipv4();
+        if self.is_late(id, path, now) || is_of_other_family {
             let home = self.sessions[&id].path();
             return self.lead(&[child], home);
         }

@@ -27,10 +27,17 @@ impl Node {
     pub(in crate::node) fn path_shown(&self, id: SessionId, path: Path) -> Path {
         let current = self.sessions.heir_of(id);
         match (self.stations.of_session(current), self.sessions.get(&id)) {
-            (Some(_), Some(session)) => Path {
-                local: session.path().local,
-                ..path
-            },
+            (Some(_), Some(session)) => {
+                let own = session.path();
+                match own.local.is_ipv4() == path.remote.is_ipv4() {
+                    true => Path {
+                        local: own.local,
+                        ..path
+                    },
+                    // It was under way when we left that family.
+                    false => own,
+                }
+            }
             _ => path,
         }
     }

@@ -268,6 +268,12 @@ fn ipv4_to_ipv6_and_back() {
         assert_at(&world, six(STATION6));
         assert_eq!(world.ends[1].path().local.ip(), six(GATEWAY6));
         assert_eq!(world.ends[0].path().remote.ip(), six(GATEWAY6));
+        // What the gateway sent over IPv4 comes late.
+        let child = *world.ends[0].node.children.keys().next().unwrap();
+        let late = Path::udp_with_marker((STATION, 4500), (GATEWAY, 4500));
+        let now = world.now;
+        world.ends[0].node.move_child(child, late, 100, now);
+        assert_eq!(world.ends[0].path().remote.ip(), six(GATEWAY6));
         world.packet();
         world.run(Duration::from_secs(5));
         // IPv4 is there too: nothing moves without a need.
