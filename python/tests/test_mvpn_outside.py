@@ -103,8 +103,8 @@ def test_outside_nothing_but_the_tunnel_and_registrations_leave_the_node(output:
             assert reaches(network)
             # Programs that would go past the tunnel, from any address of the node.
             for address in (HOME_AGENT, "203.0.113.5", "203.0.113.254", OUTSIDE, OUTSIDE_AGENT):
-                for own in (VISITED.care_of, OUTSIDE_HOME):
-                    argv = ["ping", "-c", "1", "-W", "1", "-I", own, address]
+                for sender in (VISITED.care_of, OUTSIDE_HOME):
+                    argv = ["ping", "-c", "1", "-W", "1", "-I", sender, address]
                     network.ms.run(argv, check=False)
             assert ping(network.cn2, MOBILE, 2, timeout_s=0.5).received == 0
             # What comes for the outer address is for the tunnel alone.
