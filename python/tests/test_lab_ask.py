@@ -187,7 +187,7 @@ def test_ask_prices_what_the_device_computes_for_the_key_exchange(tmp_path: Path
 
 def test_ask_lists_each_exchange_of_ike_and_what_a_move_takes(tmp_path: Path) -> None:
     found = asked_of("cortex-m4", tmp_path)["exchanges"]
-    assert {one["exchange"] for one in found} == set(MACHINES)
+    assert {one["exchange"] for one in found} == {one for one in MACHINES if one.startswith("ike")}
     by_name = {one["exchange"]: one for one in found}
     moves = [one["exchange"] for one in found if one["is_move"]]
     assert moves == ["ikev2-mobike", "ikev1-move"]

@@ -113,8 +113,8 @@ def test_outside_nothing_but_the_tunnel_and_registrations_leave_the_node(output:
             assert reaches(network)
             at_node.stop()
             at_gateway.stop()
-        node_itself = bytes.fromhex(network.ms.hardware_address("eth0").replace(":", ""))
-        left = [it for it in at_node.frames() if it.data[6:12] == node_itself and is_told(it)]
+        card = bytes.fromhex(network.ms.hardware_address("eth0").replace(":", ""))
+        left = [it for it in at_node.frames() if it.data[6:12] == card and is_told(it)]
         kinds = {kind(frame) for frame in left}
         assert kinds == {
             (OUTSIDE_AGENT, IPPROTO_IPIP),

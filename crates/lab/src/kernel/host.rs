@@ -571,7 +571,7 @@ impl Host {
                 .of_peer(source)
                 .open
                 .at(packet.len() as f64);
-            self.take_from_tunnel(packet, now);
+            self.out_of_tunnel(packet, now);
         }
         seconds
     }

@@ -54,7 +54,7 @@ impl Host {
     }
 
     /// Handles a packet out of the tunnel to our gateway.
-    pub(super) fn take_from_tunnel(&mut self, packet: Vec<u8>, now: Instant) {
+    pub(super) fn out_of_tunnel(&mut self, packet: Vec<u8>, now: Instant) {
         let flow = Flow::of(&packet).ok();
         let inner = self.entrance.inner;
         let flow = flow.filter(|flow| Some(flow.destination) == inner && Mobile::takes(flow));
