@@ -134,6 +134,10 @@ class Opener:
         return octets[:16] + bytes([inner]) + octets[17:24] + size.to_bytes(4, "big") + clear
 
 
+NEWER = {16447: "IKE_SA_INIT_FULL_TRANSCRIPT_AUTH"}
+"""Notify message types that IANA has given since scapy's table was made."""
+
+
 def words_of(message: Any) -> str:
     """What our log writes for the payloads of a message."""
     words = []
@@ -141,7 +145,8 @@ def words_of(message: Any) -> str:
     while layer:
         assert not isinstance(layer, Raw | Padding), layer
         if isinstance(layer, ikev2.IKEv2_Notify):
-            words.append(f"N({ikev2.IKEv2NotifyMessageTypes[layer.type]})")
+            name = NEWER.get(layer.type) or ikev2.IKEv2NotifyMessageTypes[layer.type]
+            words.append(f"N({name})")
         elif type(layer) in WORDS:
             words.append(WORDS[type(layer)])
         layer = layer.payload
