@@ -70,7 +70,7 @@ TABLE = [
     *both("send_bogus_payload_flag", TUNNEL, TUNNEL),
     *both("ike_initiator_spi:0", "unknown-cookies", TUNNEL),
     *both("ike_responder_spi:0", TUNNEL, "malformed-message"),
-    *both("bad_ike_auth_xchg", TUNNEL, TUNNEL),
+    *both("bad_ike_auth_xchg", TUNNEL, ANSWERED),
     # Proposals.
     *both("ike_key_length_attribute:omit", NO_PROPOSAL, NOT_OFFERED),
     *both("ike_key_length_attribute:0", NO_PROPOSAL, NOT_OFFERED),
