@@ -238,7 +238,7 @@ pub struct ConnectionTable {
     pub fragmentation: bool,
     /// IKEv2: each end proves itself over both first messages, if the peer does, so who changes
     /// what one end offers must be able to pass for both ends. false: only for a peer that does it
-    /// wrongly.
+    /// wrongly; a gateway then announces it to nobody who may belong to this connection by address.
     pub full_transcript: bool,
     /// IKEv2: keep the tunnel when an address of either end changes (RFC 4555), if the peer does.
     /// Without it a client that moves sets up a new one, with the same inner address.

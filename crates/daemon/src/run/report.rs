@@ -327,9 +327,7 @@ pub(super) fn log(event: &Event) {
         } => info!(connection, ?addresses, ?dns, ?domains, "inner address"),
         Event::IkeClosed {
             connection, cause, ..
-        } => {
-            info!(connection, reason = %cause, "IKE closed");
-        }
+        } => info!(connection, reason = %cause, "IKE closed"),
         Event::SessionBegan { stay } => sessions::began(stay),
         Event::SessionEnded { stay, summary } => sessions::ended(stay, summary),
         Event::PathProven { connection, path } => {

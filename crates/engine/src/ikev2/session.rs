@@ -40,7 +40,6 @@ use crate::config::Connection;
 use crate::counters::DropReason;
 use crate::identity::Peer;
 use crate::ike::nat::NatFinding;
-use crate::ike::retransmit::Duplicate;
 use crate::ike::round_trip::RoundTrip;
 use crate::ike::{Fact, Fault, FirstChild, MessageKeys, Outbox, Role, Spi, Spis};
 use crate::quotas::Quotas;
@@ -502,10 +501,8 @@ impl Session {
         let again = |it: Answering, fact| (State::Answering(Box::new(it)), vec![fact]);
         if is_first_of(message.exchange()) {
             let repeated = answering.answered.take_duplicate(message.octets(), out);
-            return match repeated {
-                Some(Duplicate::Answered | Duplicate::Ignored) => again(answering, Fact::Pending),
-                None => again(answering, Fact::Dropped(DropReason::UnexpectedMessage)),
-            };
+            let other = Fact::Dropped(DropReason::UnexpectedMessage);
+            return again(answering, repeated.map_or(other, |_| Fact::Pending));
         }
         if message.octets().len() > MAX_ASSEMBLED {
             // Nobody knows yet who sends it, and it may be kept.

@@ -459,7 +459,6 @@ fn lists_that_do_not_count_are_told_and_refused_where_strict() {
     for (name, by, days) in [
         ("old.pem", &authority, 1),
         ("new.pem", &authority, 20),
-        ("soon.pem", &authority, 6),
         ("other.pem", &other, 20),
         ("forged.pem", &forged, 20),
     ] {
@@ -516,11 +515,20 @@ fn lists_that_do_not_count_are_told_and_refused_where_strict() {
         "{strict}, crls = [\"old.pem\", \"new.pem\"]"
     )));
     assert!(!warned.contains("crls"), "{warned}");
-    let warned = folder.warns(&text("crls = [\"soon.pem\"]"));
-    assert!(
-        warned.contains("remote.crls: the list of CN=ca ends at"),
-        "{warned}"
-    );
+}
+
+#[test]
+fn a_list_that_ends_soon_is_told() {
+    let folder = Folder::new("soon");
+    let began = now() - 86_400 * 3;
+    let authority = certified(&folder, began, 20, 0o600);
+    for (days, is_told) in [(6, true), (20, false)] {
+        let list = authority.revocation_list(&[], 1, began, days);
+        folder.write("crl.pem", &list.expect("a list"), 0o644);
+        let warned = folder.warns(&station("cacerts = [\"ca.pem\"], crls = [\"crl.pem\"]"));
+        let told = warned.contains("remote.crls: the list of CN=ca ends at");
+        assert_eq!(told, is_told, "{warned}");
+    }
 }
 
 #[test]

@@ -171,7 +171,9 @@ fn each_message_has_the_operations_that_the_ends_have_counted_for_it() {
 
 #[test]
 fn a_lost_session_goes_on_by_its_ticket_with_no_operation_of_a_key_exchange() {
-    for (proof, _) in PROOFS {
+    // An authority of these has too long a key for a ticket.
+    let has_ticket = |proof: &str| !["ml-dsa-65", "ml-dsa-87"].contains(&proof);
+    for (proof, _) in PROOFS.into_iter().filter(|(proof, _)| has_ticket(proof)) {
         let resumed = policy(X25519, proof, "resumed = true");
         let found = assert_agree(&resumed, 4);
         let steps: Vec<&str> = found.messages.iter().map(|it| it.what.as_str()).collect();
