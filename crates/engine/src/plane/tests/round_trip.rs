@@ -67,7 +67,7 @@ fn keys_are_prepared_for_packets_and_rest_without_them() {
         };
         assert_eq!(prepared(&pair), (0, 0));
         for rests in [1, 4, 7] {
-            assert_eq!(pair.carry(&[frame.clone()]).len(), 1);
+            assert_eq!(pair.carry(core::slice::from_ref(&frame)).len(), 1);
             assert_eq!(prepared(&pair), (1, 1));
             rest(&mut pair, rests);
             assert_eq!(prepared(&pair), (1, 1), "there was a packet");
