@@ -18,6 +18,8 @@ use crate::script::Sealed;
 pub trait Host {
     /// The peers that it would have as the gateway under test.
     type Peer: Talker;
+    /// How many times as long as its datagram an answer to an unproven address may be.
+    const ANSWER_FACTOR: usize;
 
     /// An idle gateway, number `number` of its input, with its side of a connection.
     fn new(number: u8, own: Arc<Connection>, path: Path) -> Self;

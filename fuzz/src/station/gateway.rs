@@ -52,6 +52,7 @@ pub struct Gateway {
 
 impl Host for Gateway {
     type Peer = ikev1::Peer;
+    const ANSWER_FACTOR: usize = 1;
 
     fn new(number: u8, own: Arc<Connection>, path: Path) -> Self {
         let modes = (own.is_aggressive, own.name.ends_with("rsa"));

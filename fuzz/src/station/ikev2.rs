@@ -72,6 +72,8 @@ struct Asked {
 
 impl Host for Gateway {
     type Peer = ikev2::Peer;
+    // An authentic request is answered where it came from (RFC 7296 §2.11).
+    const ANSWER_FACTOR: usize = 3;
 
     fn new(number: u8, _: Arc<Connection>, path: Path) -> Self {
         let mut random = Seed::new([0x50 + number; 32]).stream("gateway", 0);

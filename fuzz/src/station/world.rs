@@ -239,14 +239,15 @@ impl<H: Host> Stage<H> {
         answer.datagrams
     }
 
-    /// An unproven address gets at most one answer, not longer than its datagram.
+    /// An unproven address gets at most one answer, with a bound to its length.
     fn check_strangers(&self, sent: &Sent, question: Option<Question>) {
         let is_stranger = |path: &Path| !self.allowed.contains(&path.remote.ip());
         let mut left = question;
         for (path, datagram) in sent.iter().filter(|(path, _)| is_stranger(path)) {
             let (to, bytes) = (path.remote.ip(), datagram.len());
             let question = left.take();
-            let is_answer = question.is_some_and(|it| it.from == to && bytes <= it.bytes);
+            let is_answer =
+                question.is_some_and(|it| it.from == to && bytes <= it.bytes * H::ANSWER_FACTOR);
             assert!(is_answer, "{bytes} octets sent to {to}");
         }
     }
