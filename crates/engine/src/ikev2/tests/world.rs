@@ -12,7 +12,7 @@ use crypto::ml_dsa::{MlDsa, seed_to_pkcs8};
 use crypto::mschapv2::NtHash;
 use crypto::rand::{Seed, Stream};
 use crypto::sign::PrivateKey;
-use wire::ikev2::Gateway as Elsewhere;
+use wire::ikev2::{Exchange, Gateway as Elsewhere, Payload};
 
 use crate::config::{
     Child, Childless, Connection, Encapsulation, IdentityPattern, LocalAuth, LocalMethod, Ppk,
@@ -28,9 +28,12 @@ use crate::ike::{
 use crate::ikev1::tests::pair::{JANUARY_2027, signatures};
 use crate::ikev2::cookie::Cookies;
 use crate::ikev2::crash::Maker;
+use crate::ikev2::established::Established;
 use crate::ikev2::message::Message;
 use crate::ikev2::session::{Beginning, Means, Session};
+use crate::ikev2::tasks::Awaited;
 use crate::ikev2::ticket::Tickets;
+use crate::ikev2::window::At;
 use crate::ikev2::{Gate, Ticket, Travel};
 use crate::radius::{Question, Verdict};
 use crate::sa::{ChildId, Mode, Path, Protocol, Secret};
@@ -836,6 +839,26 @@ impl World {
         self.flush(who, out);
     }
 
+    /// An established end does something within its session, and sends what comes of it.
+    pub(super) fn within(&mut self, who: Who, step: impl FnOnce(&mut Established, &mut At<'_>)) {
+        self.step(who, |session, random, now, out| {
+            let mut at = At {
+                path: session.path(),
+                random,
+                now,
+                out,
+            };
+            step(session.inside(), &mut at);
+        });
+    }
+
+    /// An established end asks this, whatever its role permits.
+    pub(super) fn asks(&mut self, who: Who, exchange: Exchange, chain: &[Payload]) {
+        self.within(who, |it, at| {
+            it.current().ask(exchange, chain, Awaited::Read, None, at);
+        });
+    }
+
     /// A server of RADIUS has answered the gateway.
     pub(super) fn examined(&mut self, verdict: Verdict) {
         let now = self.now;
@@ -915,6 +938,14 @@ impl World {
         self.step(who, |session, random, now, out| {
             session.renew(random, now, out);
         });
+    }
+
+    /// An end ends the session.
+    pub(super) fn leave(&mut self, who: Who) {
+        self.step(who, |session, random, now, out| {
+            session.leave(random, now, out);
+        });
+        self.end(who).pairs.clear();
     }
 
     /// An end probes the other.
