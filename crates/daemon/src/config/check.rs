@@ -17,6 +17,7 @@ use engine::config::{Connection, Limits, Pool};
 use engine::node::via_of;
 use engine::sa::Mode;
 use engine::selector::TrafficSelector;
+use nix::unistd::Uid;
 
 use super::file::{ConfigFile, ConnectionTable, DaemonTable, PublishTable};
 use super::loaded::Loaded;
@@ -325,7 +326,8 @@ pub(super) fn surroundings(folder: &Path, path: &Path, file: &ConfigFile, loaded
         );
         warnings.push(("daemon".to_owned(), text));
     }
-    warnings.extend(exposed::exposed(folder, path, file));
+    let trusted = [0, Uid::effective().as_raw()];
+    warnings.extend(exposed::exposed(folder, path, file, trusted));
     warnings.extend(idle_tables(file));
     warnings.extend(unguarded(file));
     warnings.extend(mobile_ip::unwise(file));

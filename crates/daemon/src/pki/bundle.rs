@@ -33,6 +33,24 @@ impl Client {
         self.gateway.as_deref().unwrap_or_default()
     }
 
+    /// Whether it is a client of IKEv1.
+    pub(super) fn is_aggressive(&self) -> bool {
+        self.aggressive
+    }
+
+    /// An option that was given.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        let all = [
+            ("--gateway", self.gateway.is_some()),
+            ("--gateway-id", self.gateway_id.is_some()),
+            ("--remote-ts", !self.remote_ts.is_empty()),
+            ("--transport", self.transport),
+            ("--aggressive", self.aggressive),
+        ];
+        let found = all.into_iter().find(|(_, is_given)| *is_given);
+        found.map(|(option, _)| option)
+    }
+
     pub(super) fn gateway_id(&self) -> &str {
         self.gateway_id.as_deref().unwrap_or(self.gateway())
     }
