@@ -1,6 +1,7 @@
 //! Checks of a whole file that types cannot do: values that no process can use, tables that
 //! contradict each other, and problems on this machine.
 
+mod announced;
 mod credentials;
 mod exposed;
 mod mobile_ip;
@@ -342,6 +343,7 @@ pub(super) fn surroundings(folder: &Path, path: &Path, file: &ConfigFile, loaded
     }
     warnings.extend(rivals(&loaded.engine.connections));
     warnings.extend(shared_addresses::hidden(&loaded.engine.connections));
+    warnings.extend(announced::withheld(&loaded.engine.connections));
     for connection in &loaded.engine.connections {
         let found = crowd(connection);
         warnings.extend(found.map(|text| (connection.name.clone(), text)));

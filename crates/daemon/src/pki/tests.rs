@@ -648,3 +648,31 @@ fn options_that_contradict_each_other_are_refused_with_what_to_write() {
         folder.pki(&order).unwrap();
     }
 }
+
+#[test]
+fn certificates_that_need_fragments_are_told_where_there_are_none() {
+    let folder = Folder::new("fragments");
+    folder
+        .pki("ca --subject CN=quantum --ml-dsa 44 --out @/quantum")
+        .unwrap();
+    for (name, ca, kind, is_told) in [
+        ("classical", "pki", "", false),
+        ("own", "pki", "--ml-dsa 44", true),
+        ("gateway", "quantum", "", true),
+    ] {
+        let order = format!("issue --ca @/{ca} --name {name} --out @ --bundle");
+        folder
+            .pki(&format!("{order} --gateway 192.0.2.1 {kind}"))
+            .unwrap();
+        let path = folder.0.join(format!("{name}/{name}.toml"));
+        let text = fs::read_to_string(&path).unwrap();
+        let whole = text.replacen("vips", "fragmentation = false\nvips", 1);
+        for (text, is_told) in [(&text, false), (&whole, is_told)] {
+            fs::write(&path, text).unwrap();
+            let loaded = crate::config::load(&path, crate::config::Names::Wanted);
+            let warnings = format!("{:?}", loaded.unwrap().warnings);
+            let said = warnings.contains("IKE_AUTH with a certificate of ML-DSA");
+            assert_eq!(said, is_told, "{name}: {warnings}");
+        }
+    }
+}
