@@ -10,7 +10,7 @@ use engine::selector::TrafficSelector;
 /// The settings of a client's file besides its keys.
 #[derive(Debug, Args)]
 pub(super) struct Client {
-    /// Address or name of the gateway
+    /// With --bundle or --profile: address or name of the gateway
     #[arg(long, value_name = "ADDR")]
     gateway: Option<String>,
     /// Identity of the gateway; default: its address or name
@@ -22,7 +22,7 @@ pub(super) struct Client {
     /// Transport mode: the client talks to the gateway's own address
     #[arg(long, conflicts_with = "remote_ts")]
     transport: bool,
-    /// Aggressive mode: three messages instead of six
+    /// IKEv1 in aggressive mode: three messages instead of six, and RSA keys alone
     #[arg(long)]
     aggressive: bool,
 }
