@@ -275,12 +275,6 @@ fn create(args: &CaArgs, now: i64) -> anyhow::Result<String> {
 fn issue(args: &IssueArgs, now: i64) -> anyhow::Result<Made> {
     combination::check(args)?;
     combination::check_authority(args)?;
-    crate::control::check_name(&args.name)
-        .or_else(|error| match args.name.parse::<IpAddr>() {
-            Ok(_) => Ok(()),
-            Err(_) => Err(error),
-        })
-        .context("--name")?;
     let folder = match args.bundle || args.profile.is_some() {
         true => args.out.join(&args.name),
         false => args.out.clone(),

@@ -1,13 +1,22 @@
 //! Options of `caravan pki issue` that contradict each other, and what to write instead.
 
+use std::net::IpAddr;
+
 use anyhow::{Context, bail};
 use crypto::cert::Certificate;
 use crypto::sign::PublicKey;
 
 use super::{IssueArgs, read};
+use crate::control::check_name;
 
 /// Refuses options of which one could only be ignored, or that make a client that works nowhere.
 pub(super) fn check(args: &IssueArgs) -> anyhow::Result<()> {
+    check_name(&args.name)
+        .or_else(|error| match args.name.parse::<IpAddr>() {
+            Ok(_) => Ok(()),
+            Err(_) => Err(error),
+        })
+        .context("--name")?;
     let has_key = args.key.is_some() || args.csr.is_some();
     if has_key && (args.kind.ml_dsa.is_some() || args.bits.is_some()) {
         bail!(
