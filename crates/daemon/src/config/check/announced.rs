@@ -37,7 +37,10 @@ pub(super) fn withheld(connections: &[Arc<Connection>]) -> Vec<(String, String)>
 fn meet(one: &Connection, other: &Connection) -> bool {
     let is_here = one.local_addrs.is_empty()
         || other.local_addrs.is_empty()
-        || one.local_addrs.iter().any(|it| other.local_addrs.contains(it));
+        || one
+            .local_addrs
+            .iter()
+            .any(|it| other.local_addrs.contains(it));
     // Of two that begin themselves, each says what it has.
     is_here && (one.remote_addrs.is_empty() || other.remote_addrs.is_empty())
 }

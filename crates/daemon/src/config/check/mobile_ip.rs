@@ -240,7 +240,10 @@ fn gateway(table: &NodeGatewayTable, file: &ConfigFile) -> Vec<(String, String)>
     }
     let gateways = connection.into_iter().flat_map(|it| &it.remote_addrs);
     let mut gateways = gateways.filter_map(|it| it.parse::<Ipv4Addr>().ok());
-    if let Some(outside) = table.outside.as_ref().filter(|it| is_private(it.home_address))
+    if let Some(outside) = table
+        .outside
+        .as_ref()
+        .filter(|it| is_private(it.home_address))
         && let Some(gateway) = gateways.find(|it| !is_private(*it))
     {
         let text = format!(

@@ -747,7 +747,8 @@ local_ts = [\"10.77.0.0/24\"]
         let said = folder.warns(&(one("guests", guests) + &one("staff", staff)));
         let keys = ["full_transcript", "fragmentation"];
         keys.map(|key| {
-            let sentence = format!("(\"staff\", \"{key} is off for its clients too, because guests");
+            let sentence =
+                format!("(\"staff\", \"{key} is off for its clients too, because guests");
             said.contains(&sentence)
         })
     };
@@ -761,7 +762,11 @@ local_ts = [\"10.77.0.0/24\"]
     assert_eq!(warned(&elsewhere, &there), [false, false]);
     assert_eq!(warned(&elsewhere, &here), [true, false]);
     let older = "version = 1\nfragmentation = false";
-    assert_eq!(warned(older, ""), [false, false], "IKEv1 announces to itself");
+    assert_eq!(
+        warned(older, ""),
+        [false, false],
+        "IKEv1 announces to itself"
+    );
     let client = "remote_addrs = [\"192.0.2.9\"]";
     let both = [format!("{client}\n{off}"), client.to_owned()];
     assert_eq!(warned(&both[0], &both[1]), [false, false], "two clients");

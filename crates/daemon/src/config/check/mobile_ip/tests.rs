@@ -171,7 +171,10 @@ fn what_is_unwise_at_a_mobile_node_is_a_warning() {
 
 #[test]
 fn a_home_agent_outside_behind_a_nat_is_a_warning() {
-    let behind = NODE.split("[mobile.firewall]").next().expect("the node's table");
+    let behind = NODE
+        .split("[mobile.firewall]")
+        .next()
+        .expect("the node's table");
     let node = format!(
         "{behind}[mobile.gateway]\nconnection = \"work\"\n\
          [mobile.gateway.outside]\nhome_agent = \"198.18.30.1\"\n\
