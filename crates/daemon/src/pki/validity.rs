@@ -29,9 +29,8 @@ impl Validity {
         if left == 0 {
             bail!("the authority ends in less than a day: `caravan pki ca` makes another one");
         }
-        let told = format!(
-            "it is valid for {left} days instead of {asked}: its authority ends on the next one\n"
-        );
+        let told =
+            format!("it is valid for {left} days instead of {asked}: its authority ends then\n");
         Ok(Self { days: left, told })
     }
 
