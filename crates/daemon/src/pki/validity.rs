@@ -1,5 +1,5 @@
-//! How long a certificate is valid: not longer than its authority, whose end ends it anyhow (RFC
-//! 5280 §6.1.3).
+//! How long a certificate is valid: not longer than its authority, whose end ends it anyhow
+//! (RFC 5280 §6.1.3).
 
 use anyhow::{Context, bail};
 use crypto::cert::{Authority, Certificate};

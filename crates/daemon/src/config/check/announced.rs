@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use engine::config::Connection;
 
+/// A key, and whether a connection has it on.
+type Switch = (&'static str, fn(&Connection) -> bool);
+
 /// Keys that are announced.
-const ANNOUNCED: [(&str, fn(&Connection) -> bool); 2] = [
+const ANNOUNCED: [Switch; 2] = [
     ("full_transcript", |it| it.full_transcript),
     ("fragmentation", |it| it.fragments),
 ];
