@@ -29,8 +29,9 @@ impl Validity {
         if left == 0 {
             bail!("the authority ends in less than a day: `caravan pki ca` makes another one");
         }
-        let told =
-            format!("it is valid for {left} days instead of {asked}: its authority ends then\n");
+        let told = format!(
+            "the certificate is valid for {left} days instead of {asked}: its authority ends then\n"
+        );
         Ok(Self { days: left, told })
     }
 

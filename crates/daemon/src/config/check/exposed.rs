@@ -44,8 +44,7 @@ pub(super) fn exposed(
             && !trusted.contains(&owner)
         {
             let text = format!(
-                "{0} belongs to user {owner}, who can read and change it, and we do what it says: \
-                 `chown root {0}`",
+                "{0} belongs to user {owner}, who can read and change it: `chown root {0}`",
                 named.display()
             );
             warnings.push(("files".to_owned(), text));
