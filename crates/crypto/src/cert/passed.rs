@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::read::Signer;
 use super::signed::VerifyKey;
 use super::{Certificate, TrustStore};
+use crate::counted::{fixed, put, take};
 use crate::hash::Hash;
 
 /// Steps of a path that was written.
@@ -74,29 +75,30 @@ impl CertificatePath {
         Self { leaf, steps }
     }
 
-    /// The path as octets, for who keeps it where nobody can change it. Of issuers that this store
-    /// knows, it has fingerprints: keys can be long.
-    pub fn to_octets(&self, store: &TrustStore) -> Vec<u8> {
+    /// The path as octets, for a place where nobody can change them. Of issuers that this store
+    /// knows, it has fingerprints: keys can be long. `None` if one of its names has more octets than
+    /// a certificate that is sent.
+    pub fn to_octets(&self, store: &TrustStore) -> Option<Vec<u8>> {
         let mut out = Vec::new();
-        put(&mut out, self.leaf.subject.as_bytes());
-        put(&mut out, &self.leaf.serial);
+        put(&mut out, self.leaf.subject.as_bytes())?;
+        put(&mut out, &self.leaf.serial)?;
         out.extend_from_slice(&self.leaf.fingerprint);
         for step in &self.steps {
-            put(&mut out, step.subject.as_bytes());
-            put(&mut out, &step.serial);
-            let known = step.issuer.fingerprint();
-            if signers(store).any(|it| it.fingerprint() == known) {
+            put(&mut out, step.subject.as_bytes())?;
+            put(&mut out, &step.serial)?;
+            let known = step.issuer.fingerprint()?;
+            if signers(store).any(|it| it.fingerprint() == Some(known)) {
                 out.push(KNOWN);
                 out.extend_from_slice(&known);
                 continue;
             }
             let (kind, octets) = step.issuer.key.parts();
             out.extend([kind, u8::from(step.issuer.signs_revocations)]);
-            put(&mut out, &step.issuer.name);
-            put(&mut out, step.issuer.text.as_bytes());
-            put(&mut out, octets);
+            put(&mut out, &step.issuer.name)?;
+            put(&mut out, step.issuer.text.as_bytes())?;
+            put(&mut out, octets)?;
         }
-        out
+        Some(out)
     }
 
     /// Reads what [`Self::to_octets`] wrote with a store that knew the same issuers; `None` for
@@ -118,7 +120,7 @@ impl CertificatePath {
             let issuer = match kind {
                 KNOWN => {
                     let named = *fixed(rest)?;
-                    Arc::clone(signers(store).find(|it| it.fingerprint() == named)?)
+                    Arc::clone(signers(store).find(|it| it.fingerprint() == Some(named))?)
                 }
                 _ => Arc::new(signer(kind, rest)?),
             };
@@ -133,14 +135,14 @@ impl CertificatePath {
 }
 
 impl Signer {
-    fn fingerprint(&self) -> [u8; FINGERPRINT_LEN] {
+    fn fingerprint(&self) -> Option<[u8; FINGERPRINT_LEN]> {
         let (kind, key) = self.key.parts();
         let mut written = vec![kind, u8::from(self.signs_revocations)];
-        put(&mut written, &self.name);
-        put(&mut written, key);
+        put(&mut written, &self.name)?;
+        put(&mut written, key)?;
         let mut octets = [0; FINGERPRINT_LEN];
         octets.copy_from_slice(Hash::Sha256.digest(&[&written]).as_ref());
-        octets
+        Some(octets)
     }
 }
 
@@ -158,26 +160,6 @@ fn signer(kind: u8, rest: &mut &[u8]) -> Option<Signer> {
         key: VerifyKey::of_parts(kind, take(rest)?)?,
         signs_revocations: signs != 0,
     })
-}
-
-/// Octets behind their number.
-fn put(out: &mut Vec<u8>, octets: &[u8]) {
-    let len = u16::try_from(octets.len()).unwrap_or(u16::MAX);
-    out.extend_from_slice(&len.to_be_bytes());
-    out.extend_from_slice(&octets[..usize::from(len)]);
-}
-
-fn fixed<'a, const N: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; N]> {
-    let (first, more) = rest.split_first_chunk()?;
-    *rest = more;
-    Some(first)
-}
-
-fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let len = u16::from_be_bytes(*fixed(rest)?);
-    let (octets, more) = rest.split_at_checked(len.into())?;
-    *rest = more;
-    Some(octets)
 }
 
 fn text(rest: &mut &[u8]) -> Option<String> {
