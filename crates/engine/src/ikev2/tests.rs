@@ -11,6 +11,7 @@ mod full_transcript;
 mod hostile;
 mod ike_collisions;
 mod init;
+mod long;
 mod ml_dsa;
 mod mobike;
 mod phones;
