@@ -81,15 +81,25 @@ fn main() {
 
 /// The seeds of the `ikev2_responder` and `ikev2_station` targets.
 fn sessions() {
-    let write = |target: &str, scripts: Vec<(&str, Vec<Op>)>| {
+    let write = |target: &str, name: &str, ops: &[Op], facts: &[String]| {
+        println!("{target} {name}: {} steps", ops.len());
+        facts.iter().for_each(|fact| println!("  {fact}"));
         let folder = format!("{}/seeds/{target}", env!("CARGO_MANIFEST_DIR"));
         std::fs::create_dir_all(&folder).expect("a folder");
-        for (name, ops) in scripts {
-            std::fs::write(format!("{folder}/{name}"), script::write(&ops)).expect("a file");
-        }
+        std::fs::write(format!("{folder}/{name}"), script::write(ops)).expect("a file");
     };
-    write("ikev2_responder", ikev2::seeds::all());
-    write("ikev2_station", station::ikev2::seeds::all());
+    for (name, ops) in ikev2::seeds::all() {
+        let mut stage = Stage::<ikev2::Peer>::default();
+        ops.iter().for_each(|op| drop(stage.play(op)));
+        write("ikev2_responder", name, &ops, stage.facts());
+        stage.end();
+    }
+    for (name, ops) in station::ikev2::seeds::all() {
+        let mut stage = station::world::Stage::<station::ikev2::Gateway>::default();
+        ops.iter().for_each(|op| drop(stage.play(op)));
+        write("ikev2_station", name, &ops, stage.facts());
+        stage.end();
+    }
 }
 
 /// The seeds of the machines of Mobile IPv4, of their firewall and of tunnel agents.
