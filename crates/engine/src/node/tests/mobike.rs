@@ -418,6 +418,30 @@ fn a_gateway_names_the_address_that_it_has_got_in_place_of_the_lost_one() {
     assert_eq!(established(&world, 0), 1);
 }
 
+/// Only the gateway has named its IPv6, and nothing answers there.
+#[test]
+fn from_a_silent_address_of_the_other_family_a_station_goes_back_as_soon_as_it_can() {
+    let mut world = up(224, |_, _| {});
+    let (four, six_) = (IpAddr::from(GATEWAY), six(GATEWAY6));
+    let own6 = Some(six(STATION6));
+    world.input(1, Input::Addresses([four, six_].into()));
+    world.run(Duration::from_secs(1));
+    world.network.dead.push(six_);
+    ways(&mut world, [(four, None), (six_, own6)]);
+    world.run(Duration::from_secs(10));
+    assert_sends_to(&world, (six_, 4_500).into());
+    let moved = |event: &Event| matches!(event, Event::PathMoved { .. });
+    assert_eq!(world.ends[0].count(moved), 1);
+    ways(&mut world, [(four, Some(STATION.into())), (six_, own6)]);
+    world.run(Duration::from_secs(4));
+    assert_sends_to(&world, (four, 4_500).into());
+    world.run(Duration::from_secs(60));
+    assert_at(&world, STATION);
+    assert_eq!(world.ends[0].count(moved), 2);
+    world.assert_up();
+    assert_eq!(established(&world, 0), 1);
+}
+
 #[test]
 fn a_path_that_is_lost_for_a_while_is_waited_for() {
     let mut world = up(191, |_, _| {});
