@@ -57,7 +57,7 @@ pub struct Answer {
     pub established: Vec<Path>,
     /// Connections whose peer moved, and to which path.
     pub moved: Vec<(String, Path)>,
-    /// Connections that have a new IKE SA or child.
+    /// Connections that have a new child, or a new IKE SA of IKEv2.
     pub risen: Vec<String>,
     /// Number of inbound SAs installed in the plane.
     pub installs: usize,
@@ -168,9 +168,14 @@ impl Watched {
         match event {
             Event::Message { is_sent, .. } => answer.is_taken |= !is_sent,
             Event::IkeEstablished {
-                connection, path, ..
+                connection,
+                version,
+                path,
+                ..
             } => {
-                answer.risen.push(connection.clone());
+                // In aggressive mode of IKEv1, the peer has not heard the third message yet.
+                let is_both = *version == 2;
+                answer.risen.extend(is_both.then(|| connection.clone()));
                 answer.established.push(*path);
             }
             Event::ChildEstablished { connection, .. } => answer.risen.push(connection.clone()),

@@ -157,7 +157,11 @@ impl<H: Host> Stage<H> {
             return Sent::new();
         };
         if flags & OVER_V6 != 0 {
-            let port = if path.via == Via::Udp { 0 } else { bit::NAT_PORT };
+            let port = if path.via == Via::Udp {
+                0
+            } else {
+                bit::NAT_PORT
+            };
             path = self::path(number & bit::HOST | bit::V6 | port);
         }
         let sent = said.iter().map(|octets| self.datagram(path, octets));
@@ -237,7 +241,11 @@ impl<H: Host> Stage<H> {
         self.check_proofs(&answer);
         for connection in &self.station.node().status(self.station.now).connections {
             let sessions = &connection.sessions;
-            assert!(sessions.len() <= MAX_SESSIONS, "{} sessions", sessions.len());
+            assert!(
+                sessions.len() <= MAX_SESSIONS,
+                "{} sessions",
+                sessions.len()
+            );
             // Those that a gateway has named under keys (RFC 4555 §3.4).
             let named = sessions.iter().flat_map(|it| &it.peer_addresses);
             self.allowed.extend(named);
