@@ -259,11 +259,13 @@ impl Gateway {
 
     /// Whether these payloads prove the gateway that the client wants.
     fn proves(&self, (first, chain): (PayloadKind, &[u8])) -> bool {
-        let own = Payload::IdentificationResponder(identity()).body();
+        let own = identity();
+        let is_own =
+            |it: &Identification| it.kind == own.kind && it.value.eq_ignore_ascii_case(&own.value);
         let found = payloads(first, chain).unwrap_or_default();
         let mut found = found.iter();
-        let is_named =
-            found.any(|one| one.payload.kind() == OWN_ID && chain[one.body_range()] == own);
+        let is_named = found
+            .any(|one| matches!(&one.payload, Payload::IdentificationResponder(it) if is_own(it)));
         let keys = self.keys.as_ref();
         is_named && keys.is_some_and(|it| it.is_right((first, chain), OWN_ID, &self.covered()))
     }
