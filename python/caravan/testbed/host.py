@@ -212,6 +212,11 @@ class Host:
             state="permanent",
         )
 
+    def knows(self, address: str) -> bool:
+        """Whether the host knows the Ethernet address of a neighbour."""
+        found = self._netlink.get_neighbours(dst=address)
+        return any(one.get("lladdr") for one in found)
+
     def remove_neighbour(self, interface: str, address: str) -> None:
         """Undo `add_neighbour`: the address is asked for by ARP again."""
         self._netlink.neigh("del", dst=address, ifindex=self.index(interface))

@@ -20,6 +20,8 @@ from typing import Self
 from caravan.testbed.errors import NamespaceError, TimedOut
 from caravan.testbed.folders import open_private
 
+FIRST_PAUSE_S, PAUSE_S, PAUSE_GROWTH = 0.004, 0.02, 1.25
+"""A wait for what a program does looks often at first."""
 TERMINATE_GRACE_S = 5.0
 """How long a program may take to end after SIGTERM before it is killed."""
 
@@ -139,13 +141,15 @@ class Process:
     def wait_for(self, ready: Callable[[], bool], what: str, timeout_s: float) -> None:
         """Poll `ready` until it holds; raise if the program ends or `timeout_s` passes."""
         deadline = time.monotonic() + timeout_s
+        pause_s = FIRST_PAUSE_S
         while not ready():
             if not self.is_running():
                 raise CommandFailed(self._completed())
             if time.monotonic() > deadline:
                 tail = "\n".join((self.stdout() + self.stderr()).splitlines()[-20:])
                 raise TimedOut(f"{' '.join(self.argv)}: no {what} in {timeout_s} s\n{tail}")
-            time.sleep(0.02)
+            time.sleep(pause_s)
+            pause_s = min(PAUSE_S, pause_s * PAUSE_GROWTH)
 
     def __enter__(self) -> Self:
         return self

@@ -37,6 +37,8 @@ from typing import Any
 TCP_PORT, UDP_PORT = 5001, 5002
 TLS_PORTS = {"tls-1.2": (5012, ssl.TLSVersion.TLSv1_2), "tls-1.3": (5013, ssl.TLSVersion.TLSv1_3)}
 CHUNK = bytes(1 << 15)
+CHUNKS_A_BUFFER = 2
+"""By TCP a program writes less than its buffer holds, and counts after each write."""
 CHUNK_BYTES = 1 << 16
 SEGMENT_BYTES, TIMESTAMP_BYTES = 1200, 12
 """Data in a full segment of TCP: it fits every tunnel in every other, so no path has to be learned.
@@ -143,8 +145,9 @@ def tcp(version: str, credentials: list[str], *words: str) -> Answer:
         until = time.monotonic() + float(seconds)
         sent = 0
         counts: list[tuple[float, int]] = []
+        chunk = CHUNK[: int(buffer) // CHUNKS_A_BUFFER]
         while time.monotonic() < until or len(counts) < COUNTS:
-            sent += own.send(CHUNK)
+            sent += own.send(chunk)
             came = acknowledged(own)
             if came - setup > EARLY_BYTES:
                 counts.append((time.monotonic(), came))
@@ -153,8 +156,8 @@ def tcp(version: str, credentials: list[str], *words: str) -> Answer:
         else:
             sent += own.send(b"\1")
         told = b""
-        while chunk := own.recv(CHUNK_BYTES):
-            told += chunk
+        while answer := own.recv(CHUNK_BYTES):
+            told += answer
         if json.loads(told)["came"] != sent:
             raise OSError(f"of {sent} bytes not all came: {told!r}")
         # Records of TLS have more than what they carry.

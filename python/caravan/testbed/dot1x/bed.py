@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -66,12 +67,11 @@ from caravan.testbed.host import Host
 from caravan.testbed.mobile_ip import Role
 from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.relay import Late, LinkConfig, lateness_s, waited_s
-from caravan.testbed.traffic import ping
 
 PASSWORD = "mellon"
 READY_S = 15.0
 POLL_S = 0.002
-PROBE_S = 0.1
+DISCARD_PORT = 9
 PROBE_BYTES = 64
 ROLES = ("mn1", "mn2", "fn1", "mn3", "ha1", "cn1")
 """The ends of flows."""
@@ -228,8 +228,8 @@ class Bed:
 
         `is_renewed`: a tunnel is made anew after a roam; else it is kept.
         """
-        with contextlib.ExitStack() as own:
-            cell = Cell(self, policy, scenario, own)
+        with contextlib.ExitStack() as stations, contextlib.ExitStack() as tunnels:
+            cell = Cell(self, policy, scenario, stations, tunnels)
             for node in NODES:
                 if node.role == scenario.correspondent:
                     cell.arrive(node, node.home)
@@ -245,6 +245,9 @@ class Bed:
             cell.arrival = cell.with_tunnel(MN1, arrival)
             self.end.wait_reaching(scenario.address)
             yield cell
+            # Deletes of tunnels still pass their ports.
+            tunnels.close()
+            cell.end_stations()
 
     @property
     def end(self) -> End:
@@ -298,12 +301,13 @@ class Cell:
         policy: Policy,
         scenario: Scenario,
         running: contextlib.ExitStack,
+        tunnelled: contextlib.ExitStack,
     ) -> None:
         self.bed = bed
         self.policy = policy
         self.scenario = scenario
         self.tunnels: dict[str, NodeTunnel] = {}
-        self._running = running
+        self._running, self._tunnelled = running, tunnelled
         self._stations: dict[str, Supplicant] = {}
 
     def order(self, command: str, *words: object) -> dict[str, Any]:
@@ -375,11 +379,16 @@ class Cell:
         if self.bed.is_at_home(node):
             _know(host, home.gateway)
         file = node_file(host, node, self.policy.ipsec, self.bed.keys)
-        self._running.enter_context(led(host, node.address, gateway, neighbours))
+        self._tunnelled.enter_context(led(host, node.address, gateway, neighbours))
         tunnel = NodeTunnel(host, file)
-        self._running.enter_context(tunnel)
+        self._tunnelled.enter_context(tunnel)
         self.tunnels[node.role] = tunnel
         return tunnel.exchange()
+
+    def end_stations(self) -> None:
+        """Tell all supplicants to end, so that they do at the same time."""
+        for station in self._stations.values():
+            station.end()
 
     def _station(self, node: Node) -> Supplicant | None:
         if self.policy.method is None:
@@ -416,12 +425,16 @@ def _know(host: Host, gateway: str) -> None:
     """Wait until a node at home knows its gateway's Ethernet address, as its gateway then knows the
     node's: a round of ARP over the air is none of IKE's."""
     deadline = time.monotonic() + READY_S
-    words = ["ip", "-4", "-json", "neigh", "show", "to", gateway]
-    while not any("lladdr" in one for one in json.loads(host.run(words).stdout or "[]")):
-        # Whether it answers is up to its policies.
-        ping(host, gateway, 1, timeout_s=PROBE_S)
-        if time.monotonic() > deadline:
-            raise TimedOut(f"{host.role}: nobody has {gateway}")
+    with host.entered():
+        speaker = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with speaker:
+        while not host.knows(gateway):
+            # Whether it takes it is up to its policies.
+            with contextlib.suppress(OSError):
+                speaker.sendto(b"", (gateway, DISCARD_PORT))
+            if time.monotonic() > deadline:
+                raise TimedOut(f"{host.role}: nobody has {gateway}")
+            time.sleep(POLL_S)
 
 
 def _registered(tap: Tap) -> tuple[float, float]:

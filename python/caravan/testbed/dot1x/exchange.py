@@ -12,6 +12,7 @@ import errno
 import itertools
 import socket
 import struct
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -170,7 +171,9 @@ class Tap:
 
     def close(self) -> None:
         """Capture no more."""
-        self._socket.close()
+        # The kernel lets a packet socket go when every processor has seen it: ten milliseconds that
+        # nobody has to wait for.
+        threading.Thread(target=self._socket.close, name="close tap").start()
 
     def __enter__(self) -> Self:
         return self
