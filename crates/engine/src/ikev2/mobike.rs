@@ -243,8 +243,8 @@ impl Established {
         None
     }
 
-    /// The peer's addresses, if it names them: they replace all that it has named before, except the
-    /// one that it sends from (RFC 4555 §3.6). Returns whether it does.
+    /// The peer's addresses, if it names them: they replace all that it has named before, except
+    /// the one that it sends from (RFC 4555 §3.6). Returns whether it does.
     fn take_addresses(&mut self, parts: &Parts<'_>, from: Path, at: &mut At<'_>) -> bool {
         let mut is_told = parts.has(NotifyType::NoAdditionalAddresses);
         let mut peers: Vec<IpAddr> = Vec::new();

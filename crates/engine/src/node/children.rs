@@ -449,8 +449,8 @@ impl Node {
         }
     }
 
-    /// The same, and encapsulation may be another one: an update of MOBIKE comes over port 4500. The
-    /// ends of a path are of one family.
+    /// The same, and encapsulation may be another one: an update of MOBIKE comes over port 4500.
+    /// The ends of a path are of one family.
     pub(super) fn relocate(&mut self, id: SessionId, path: Path, bytes: u64, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;

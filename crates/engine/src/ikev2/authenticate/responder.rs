@@ -254,8 +254,8 @@ fn wants_examination(opened: &Opened) -> bool {
     parts.is_ok_and(|parts| parts.auth.is_none() && parts.initiator.is_some())
 }
 
-/// Whether a request without AUTH is not kept. What is in clear before its encrypted payload is kept
-/// too.
+/// Whether a request without AUTH is not kept. What is in clear before its encrypted payload would
+/// be kept too.
 fn is_too_long(opened: &Opened) -> bool {
     opened.payload_octets().max(opened.octets()) > MAX_WITHOUT_AUTH
 }

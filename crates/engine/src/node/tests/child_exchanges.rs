@@ -41,7 +41,7 @@ fn assert_clean(world: &World) {
     }
 }
 
-/// The gateway begins nothing before the station uses the new IKE SA, and then its child is renewed.
+/// The gateway begins nothing before the station uses the new IKE SA, and that renews the child.
 #[test]
 fn a_renewal_that_waited_for_the_new_ike_sa_and_came_too_late_is_forgotten_at_once() {
     let mut world = world(30, |_, _| {});
