@@ -12,6 +12,7 @@ mod hostile;
 mod ike_collisions;
 mod init;
 mod leaving;
+mod long;
 mod ml_dsa;
 mod mobike;
 mod phones;

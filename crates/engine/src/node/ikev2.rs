@@ -233,6 +233,7 @@ impl Node {
         session.ike.conclude(&mut self.random, now, &mut out);
         self.withhold(id, &mut out);
         self.flush(Some(id), out);
+        self.forget_overtaken(id, now);
     }
 
     pub(super) fn on_ikev2_fact(&mut self, id: SessionId, path: Path, fact: Fact, now: Instant) {

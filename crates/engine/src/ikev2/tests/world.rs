@@ -347,6 +347,8 @@ pub(super) struct World {
     pub(super) away: Option<Elsewhere>,
     /// The same, with the answer to their authentication.
     pub(super) sends_away_after_auth: Option<Elsewhere>,
+    /// Connections of the gateway besides its own.
+    pub(super) others: Vec<Arc<Connection>>,
     gateway_addresses: Vec<IpAddr>,
     is_natted: bool,
 }
@@ -392,6 +394,7 @@ impl World {
             calendar: JANUARY_2027,
             away: None,
             sends_away_after_auth: None,
+            others: Vec::new(),
             gateway_addresses: setup.gateway_addresses.clone(),
             is_natted: setup.is_natted,
         };
@@ -579,6 +582,7 @@ impl World {
         let calendar = self.today();
         let away = self.away.clone();
         let addresses = self.gateway_addresses.clone();
+        let others = self.others.clone();
         let end = self.end(who);
         let mut out = match &end.session {
             Some(session) => session.outbox(),
@@ -597,7 +601,7 @@ impl World {
                 facts = session.on_message(flight.path, &message, means, now, &mut out);
             }
             None if who == Gateway && message.is_first() && end.fault.is_none() => {
-                let candidates = [Arc::clone(&end.connection)];
+                let candidates = [vec![Arc::clone(&end.connection)], others].concat();
                 let gate = Gate {
                     cookies: cookies.as_mut(),
                     away: away.as_ref(),
