@@ -59,7 +59,10 @@ def flows(pair: Pair) -> bool:
         ("ecp384", "ECP_384"),
         ("ecp521", "ECP_521"),
         ("curve25519", "CURVE_25519"),
+        ("modp2048", "MODP_2048"),
         ("modp3072", "MODP_3072"),
+        ("modp4096", "MODP_4096"),
+        ("modp6144", "MODP_6144"),
         ("modp8192", "MODP_8192"),
     ],
 )

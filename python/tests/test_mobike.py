@@ -201,6 +201,56 @@ def test_caravan_roams_and_charon_follows(
         assert spis(ours) != before
 
 
+def test_charon_follows_us_from_ipv4_to_ipv6_and_back(
+    keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    gateway, station = ends(keys)
+    station = replace(station, remote_addrs=f"{GATEWAY_ADDRESS},{GATEWAY_ADDRESS6}")
+    with RoamNetwork(output, is_cell_v6=True) as network:
+        charon = StrongSwan(network.sg, gateway)
+        ours = Caravan(network.ms, station).wait_ready()
+        (sa,) = charon.sas()
+        pinging = Pinging(network.ms)
+        with endless_download(network.ms, network.server, SERVER_ADDRESS) as fetching:
+            for place, address in (
+                (CELL, CELL.station6),
+                (WIFI, WIFI.outer),
+                (CELL, CELL.station6),
+            ):
+                roam(network, pinging, place)
+                (now,) = charon.sas()
+                assert (now.unique_id, now.remote_host) == (sa.unique_id, address)
+                fetching.wait_for_more()
+        pinging.stop()
+        words = r"parsed INFORMATIONAL request \d+ \[ N\(UPD_SA_ADDR\)"
+        assert len(re.findall(words, charon.log())) >= 3
+        assert session_of(ours)["moves"] == 3
+
+
+def test_charon_goes_from_ipv4_to_ipv6_and_back(
+    keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    gateway, station = ends(keys)
+    with RoamNetwork(output, is_cell_v6=True) as network:
+        ours = Caravan(network.sg, gateway).wait_ready()
+        charon = StrongSwan(network.ms, station)
+        charon.initiate()
+        ours.wait_until(True)
+        (sa,) = charon.sas()
+        pinging = Pinging(network.ms)
+        with endless_download(network.ms, network.server, SERVER_ADDRESS) as fetching:
+            for place, start in ((CELL, f"[{CELL.station6}]"), (WIFI, WIFI.outer)):
+                moment = network.move(place)
+                print(f"charon to {place.name}: {pinging.gap(moment, settle_s=5)}")
+                assert session_of(ours)["remote"].startswith(f"{start}:")
+                fetching.wait_for_more()
+        pinging.stop()
+        charon.wait_for_log(r"requesting address change using MOBIKE")
+        charon.wait_for_log(r"generating INFORMATIONAL request \d+ \[ N\(UPD_SA_ADDR\)")
+        (now,) = charon.sas()
+        assert now.unique_id == sa.unique_id
+
+
 def test_without_mobike_a_move_is_a_new_session_that_keeps_address_and_flow(
     keys: tuple[PublicKey, PublicKey], output: Path
 ) -> None:

@@ -269,7 +269,7 @@ def swanctl_conf(connection: Connection) -> str:
         "local_addrs": "%any",
         "remote_addrs": connection.remote_addrs or "%any",
         "encap": _yes(connection.is_encapsulated is not False),
-        "fragmentation": "yes",
+        "fragmentation": _yes(connection.has_fragments),
         "mobike": _yes(connection.version == 2 and connection.has_mobike),
     }
     settings |= {"childless": connection.childless} if connection.childless else {}
