@@ -158,6 +158,13 @@ def test_a_file_crosses(
         assert child.bytes_in + child.bytes_out > FILE_BYTES
 
 
+CHARONS_FIRST = (
+    "IKE:AES_CBC_128/HMAC_SHA2_256_128/PRF_HMAC_SHA2_256/CURVE_25519",
+    f"ESP:{ESP_CHOSEN['aes128-sha256']}/NO_EXT_SEQ",
+)
+"""What it chooses of our defaults."""
+
+
 @dataclass(frozen=True)
 class Proof:
     """A kind of key, and what charon says of a peer's signature with it.
@@ -252,8 +259,9 @@ def test_we_renew_the_child_and_the_ike_sa_without_loss(
         echoes = ping(pair.network.ms, SERVER_ADDRESS, 240, 0.05)
         assert echoes.received == echoes.sent
         log = pair.charon.log()
-        assert re.search(r"rekeyed between|IKE_SA .* rekeyed|scheduling", log)
-        assert len(pair.charon.selected_proposals()) >= 4
+        assert re.search(r"IKE_SA road\[\d+\] rekeyed between", log)
+        chosen = pair.charon.selected_proposals()
+        assert chosen.count(SUITES[0].ike_chosen) >= 2 and chosen.count(SUITES[0].esp_chosen) >= 3
         settle(lambda: len(pair.charon.sas()) == 1 and len(pair.charon.children()) == 1)
         assert pair.fetch() == expected
 
@@ -276,6 +284,8 @@ def test_charon_renews_the_child_and_the_ike_sa_without_loss(
         settle(lambda: len(pair.charon.sas()) == 1 and len(pair.charon.children()) == 1)
         (after,) = pair.charon.sas()
         assert after.unique_id != before.unique_id
+        assert re.search(r"IKE_SA road\[\d+\] rekeyed between", pair.charon.log())
+        assert re.search(r"closing CHILD_SA net\{\d+\}", pair.charon.log())
         (new,) = pair.charon.children()
         assert new.spi_in != old.spi_in
         assert pair.fetch() == expected
@@ -283,7 +293,7 @@ def test_charon_renews_the_child_and_the_ike_sa_without_loss(
 
 @ROLES
 def test_either_end_may_end_the_tunnel(is_initiator: bool, keys: Keys, output: Path) -> None:
-    make_file(output / "www/file", FILE_BYTES)
+    expected = make_file(output / "www/file", FILE_BYTES)
     gateway, station = ends(keys, SUITES[0], has_certificates=False)
     with connected(gateway, station, output, is_initiator=is_initiator) as pair:
         pair.charon.terminate_ike()
@@ -293,8 +303,10 @@ def test_either_end_may_end_the_tunnel(is_initiator: bool, keys: Keys, output: P
             pair.charon.initiate()
             pair.ours.wait_until(True)
         assert ping(pair.network.ms, SERVER_ADDRESS, 40, 0.1).received > 0
+        assert pair.fetch() == expected
         pair.ours.stop()
         settle(lambda: not pair.charon.sas())
+        assert re.search(r"received DELETE for IKE_SA road\[\d+\]", pair.charon.log())
 
 
 @ROLES
@@ -304,6 +316,9 @@ def test_the_defaults_of_both_meet(is_initiator: bool, keys: Keys, output: Path)
     gateway, station = (replace(it, proposals="", esp_proposals="") for it in (gateway, station))
     with connected(gateway, station, output, is_initiator=is_initiator) as pair:
         assert pair.fetch() == expected
+        # Both take what is first in the responder's list.
+        chosen = CHARONS_FIRST if is_initiator else (SUITES[0].ike_chosen, SUITES[0].esp_chosen)
+        assert tuple(pair.charon.selected_proposals()) == chosen
 
 
 def test_a_wrong_key_is_named_at_both_ends(keys: Keys, output: Path) -> None:

@@ -270,6 +270,12 @@ def test_without_mobike_a_move_is_a_new_session_that_keeps_address_and_flow(
         assert spis(ours) != before
         settle(lambda: len(charon.sas()) == 1)
         assert ping(network.ms, SERVER_ADDRESS, 5, 0.1).received == 5
+        (sa,) = charon.sas()
+        assert sa.remote_host == CELL.outer
+        assert list(sa.vips) == inner
+        log = charon.log()
+        assert "peer supports MOBIKE, but disabled in config" in log
+        assert not re.search(r"generating IKE_AUTH response .*MOBIKE", log)
 
 
 def test_two_caravans_without_mobike(keys: tuple[PublicKey, PublicKey], output: Path) -> None:
