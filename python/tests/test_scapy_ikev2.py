@@ -1,8 +1,8 @@
-"""Every message of IKEv2 that Caravan captures, read by a second implementation: scapy.
+"""Every message of IKEv2 that Caravan captures, read by two others: scapy and tshark.
 
 The capture has keys beside it (`ikev2_decryption_table`). What they open is handed to scapy as a
 message in clear. scapy must know every payload, write it again octet for octet, and name what our
-log names.
+log names. tshark opens the capture itself, and must find the same payloads and what ESP carried.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import csv
 import hmac
 import json
+import os
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -39,10 +41,13 @@ from caravan.testbed.traffic import ping
 pytestmark = pytest.mark.root
 
 HEADER_BYTES = 28
+VERSION = 0x20
 SUITE = "aes128gcm16-prfsha256-curve25519"
 OTHER_ADDRESS = "192.0.2.77"
 PPK = "5f0e9b3a71c84d2296ee08fd45b1a3c7609d12fb8e5a7c3490bb62d1e8f4a70c"
 SK, SKF = 46, 53
+SUBSTRUCTURES = (2, 3)
+"""Proposals and transforms, which tshark lists among the payloads."""
 INTERMEDIATE = 43
 """The exchange (RFC 9242 §5)."""
 TAG_BYTES = 16
@@ -113,7 +118,8 @@ def datagrams(capture: Path) -> Iterator[bytes]:
                 if octets[:4] != bytes(4):
                     continue
                 octets = octets[4:]
-            if len(octets) >= HEADER_BYTES:
+            # A gateway tells in IKEv1 that it does not know the SPI of a packet.
+            if len(octets) >= HEADER_BYTES and octets[17] == VERSION:
                 yield octets
 
 
@@ -127,6 +133,8 @@ class Opener:
         self.fragments = 0
         self.read: list[str] = []
         """The payloads of each message, in the words of our log."""
+        self.payloads: list[tuple[int, list[int]]] = []
+        """The exchange and the payloads of each message, by number."""
 
     def open(self, octets: bytes) -> bytes | None:
         """A message with its payloads in clear; `None`: more fragments are missing."""
@@ -135,7 +143,7 @@ class Opener:
         if first not in (SK, SKF):
             return octets
         if header.exch_type == INTERMEDIATE:
-            keys = self._keys_before[header.id - 1]
+            keys = self._keys_before[int(header.id) - 1]
         else:
             keys = self._keys[header.init_SPI, header.resp_SPI]
         inner = octets[HEADER_BYTES]
@@ -182,6 +190,43 @@ def words_of(message: Any) -> str:
     return " ".join(words)
 
 
+def numbers_of(message: Any) -> list[int]:
+    """The payloads of a message, and the types of its notifications."""
+    numbers, layer = [], message
+    while layer.next_payload:
+        numbers.append(layer.next_payload)
+        layer = layer.payload
+        numbers += [layer.type] if isinstance(layer, ikev2.IKEv2_Notify) else []
+    return numbers
+
+
+def by_tshark(capture: Path, wanted: str, *fields: str) -> list[list[list[int]]]:
+    """The fields of each frame that fits a display filter, with the keys beside the capture."""
+    argv = ["tshark", "-n", "-r", str(capture), "-Y", wanted, "-T", "fields"]
+    argv += [word for field in fields for word in ("-e", field)]
+    own = os.environ | {"WIRESHARK_CONFIG_DIR": f"{capture}.keys"}
+    done = subprocess.run(argv, env=own, check=True, capture_output=True, text=True, timeout=120)
+    rows = (line.split("\t") for line in done.stdout.splitlines())
+    return [[[int(one, 0) for one in cell.split(",") if one] for cell in row] for row in rows]
+
+
+def check_tshark(output: Path, opener: Opener) -> None:
+    """tshark finds the same payloads as scapy, except where its keys are not the last ones."""
+    capture, found = output / "ms.pcapng", []
+    fields = ("isakmp.exchangetype", "isakmp.typepayload", "isakmp.notify.msgtype")
+    for (exchange,), payloads, notifications in by_tshark(
+        capture, "isakmp.version == 0x20", *fields
+    ):
+        # The last fragment has all payloads of the message.
+        if payloads == [SKF] or exchange == INTERMEDIATE:
+            continue
+        inner = [it for it in payloads if it not in (*SUBSTRUCTURES, SK, SKF)]
+        found.append((exchange, sorted(inner + notifications)))
+    last = ((exchange, it) for exchange, it in opener.payloads if exchange != INTERMEDIATE)
+    assert found == [(exchange, sorted(numbers)) for exchange, numbers in last]
+    assert len(by_tshark(capture, "esp && icmp.type == 0", "icmp.type")) > 0
+
+
 def renew(ours: Caravan, *what: str) -> None:
     """Renew the child or what the words say, and wait for the answer."""
     before = len(ours.handshake())
@@ -209,6 +254,7 @@ def read(output: Path, keys_before: Sequence[Keys] = ()) -> Opener:
         found.clear_cache()
         assert bytes(found) == message
         opener.read.append(words_of(found))
+        opener.payloads.append((found.exch_type, numbers_of(found)))
     return opener
 
 
@@ -235,9 +281,11 @@ def test_scapy_reads_every_message(
         renew(ms)
         renew(ms, "--ike")
         renew(ms)
+        ping(network.ms, SERVER_ADDRESS, 1)
         order(network.ms, "down", "road").check()
         ms.stop()
     opener = read(output)
+    check_tshark(output, opener)
     assert opener.read[: len(logged(ms))] == logged(ms)
     assert len(logged(ms)) >= 10
     assert (opener.fragments > 0) == has_certificates
@@ -312,15 +360,20 @@ def test_scapy_reads_the_messages_of_each_part(
         sg = Caravan(network.sg, gateway).wait_ready()
         ms = station(network.ms, on_station, output).wait_ready()
         part.act(network, sg, ms)
+        ping(network.ms, SERVER_ADDRESS, 1)
         ms.stop()
-    check(part.payloads, ms, read(output))
+    check(part.payloads, ms, output)
 
 
-def check(payloads: Iterable[str], ms: Caravan, opener: Opener) -> None:
-    """What scapy read is what our log says, and these payloads are among it."""
+def check(
+    payloads: Iterable[str], ms: Caravan, output: Path, keys_before: Sequence[Keys] = ()
+) -> None:
+    """What scapy and tshark read is what our log says, and these payloads are among it."""
+    opener = read(output, keys_before)
+    check_tshark(output, opener)
     print("\n".join(opener.read))
     # The log leaves out what is not authentic, and probes.
-    beside = {"", "N(INVALID_IKE_SPI) N(QUICK_CRASH_DETECTION)"}
+    beside = {"N(INVALID_IKE_SPI) N(QUICK_CRASH_DETECTION)"}
     assert set(logged(ms)) <= set(opener.read) <= set(logged(ms)) | beside
     for words in payloads:
         assert any(words in message for message in opener.read), words
@@ -337,8 +390,9 @@ def test_scapy_reads_the_messages_of_eap(
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         Caravan(network.sg, gateway).wait_ready()
         ms = station(network.ms, on_station, output).wait_ready()
+        ping(network.ms, SERVER_ADDRESS, 1)
         ms.stop()
-    check(("EAP", "IDr CERT AUTH EAP"), ms, read(output))
+    check(("EAP", "IDr CERT AUTH EAP"), ms, output)
 
 
 def test_scapy_reads_the_messages_of_a_move(
@@ -355,7 +409,7 @@ def test_scapy_reads_the_messages_of_a_move(
         pinging.stop()
         ms.stop()
     payloads = ("MOBIKE_SUPPORTED", "ADDITIONAL_IP4_ADDRESS", "ADDITIONAL_IP6_ADDRESS")
-    check((*payloads, "N(UPDATE_SA_ADDRESSES)", "N(COOKIE2)"), ms, read(output))
+    check((*payloads, "N(UPDATE_SA_ADDRESSES)", "N(COOKIE2)"), ms, output)
 
 
 def test_scapy_reads_the_messages_of_a_gateway_that_asks_for_cookies(
@@ -371,9 +425,9 @@ def test_scapy_reads_the_messages_of_a_gateway_that_asks_for_cookies(
         flood(network.server, first)
         settle(lambda: sg.status()["drops"]["cookie-asked"] > 0)
         ms = station(network.ms, on_station, output).wait_ready()
+        ping(network.ms, SERVER_ADDRESS, 1)
         ms.stop()
-    opener = read(output)
-    check(("N(COOKIE)", "N(COOKIE) SA KE No"), ms, opener)
+    check(("N(COOKIE)", "N(COOKIE) SA KE No"), ms, output)
 
 
 def flood(host: Host, first: bytes) -> None:
@@ -399,7 +453,7 @@ def test_scapy_reads_the_messages_of_intermediate_exchanges(
         version=2,
         is_legacy=False,
         proposals=suite,
-        ppk=Ppk("fleet", PPK) if has_ppk else None,
+        ppk=Ppk("fleet", PPK, is_required=False) if has_ppk else None,
     )
     gateway, on_station = road_warrior(both, keys)
     secrets = output / "secrets.log"
@@ -408,10 +462,11 @@ def test_scapy_reads_the_messages_of_intermediate_exchanges(
         NewStrongSwan(network.sg, gateway, log)
         ms = station(network.ms, on_station, output).wait_ready()
         renew(ms, "--ike")
+        ping(network.ms, SERVER_ADDRESS, 1)
         ms.stop()
     payloads = ("KE", "N(INTERMEDIATE_EXCHANGE_SUPPORTED)", "KE N(ADDITIONAL_KEY_EXCHANGE)")
-    ppk = ("N(USE_PPK)", "N(PPK_IDENTITY)") if has_ppk else ()
-    check((*payloads, *ppk), ms, read(output, keys_in(secrets.read_text())))
+    ppk = ("N(USE_PPK)", "N(PPK_IDENTITY)", "N(NO_PPK_AUTH)") if has_ppk else ()
+    check((*payloads, *ppk), ms, output, keys_in(secrets.read_text()))
 
 
 def keys_in(log: str) -> list[Keys]:
