@@ -12,7 +12,6 @@ from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey, SharedKey
 from caravan.testbed.host import Host
-from caravan.testbed.relay import LinkConfig
 from caravan.testbed.remote_access import (
     GATEWAY_ADDRESS,
     INNER_POOL,
@@ -24,6 +23,7 @@ from caravan.testbed.traffic import download, serve_files
 from caravan.threeways.measurement import Keys
 
 SETTLE_S = 15.0
+PLAIN = RemoteAccessConfig()
 NAMES = ("sg.example", "ms.example")
 
 
@@ -80,10 +80,10 @@ def connected(
     *,
     is_initiator: bool,
     strongswan: Callable[[Host, Connection], StrongSwan] = StrongSwan,
-    link: LinkConfig | None = None,
+    config: RemoteAccessConfig = PLAIN,
 ) -> Iterator[Pair]:
     """Start both ends: ours is the station (`is_initiator`) or the gateway."""
-    with RemoteAccess(RemoteAccessConfig(link=link), output) as network:
+    with RemoteAccess(config, output) as network:
         serve_files(network.server, output / "www", SERVER_ADDRESS)
         if is_initiator:
             charon = strongswan(network.sg, gateway)

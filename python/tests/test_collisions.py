@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from strongswan_pair import Pair, connected, ends_of_ikev2, settle
 
+from caravan.testbed import RemoteAccessConfig
 from caravan.testbed.caravan import order
 from caravan.testbed.relay import LinkConfig
 from caravan.testbed.roaming import Pinging
@@ -76,8 +77,8 @@ def under_traffic(
     """A tunnel over a slow link, with a download and echoes that nothing may interrupt."""
     make_file(output / "www/file", 1)
     both = ends_of_ikev2(keys, SUITE, "aes128gcm16-curve25519")
-    link = LinkConfig(rate="20mbit", delay=f"{DELAY_MS}ms")
-    with connected(*both, output, is_initiator=is_initiator, link=link) as pair:
+    slow = RemoteAccessConfig(link=LinkConfig(rate="20mbit", delay=f"{DELAY_MS}ms"))
+    with connected(*both, output, is_initiator=is_initiator, config=slow) as pair:
         pinging = Pinging(pair.network.ms)
         network = pair.network
         network.server.add_address("lan0", f"{OTHER_SERVER}/24")

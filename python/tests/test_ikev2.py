@@ -19,7 +19,12 @@ from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, SharedKey
 from caravan.testbed.pki import Key, OpensslAuthority
-from caravan.testbed.remote_access import SERVER_ADDRESS
+from caravan.testbed.remote_access import (
+    GATEWAY_ADDRESS6,
+    PRIVATE_NETWORK6,
+    SERVER_ADDRESS,
+    SERVER_ADDRESS6,
+)
 from caravan.testbed.strongswan import StrongSwan
 from caravan.testbed.traffic import download, make_file, ping, serve_files
 from caravan.threeways.measurement import Keys
@@ -211,6 +216,30 @@ def test_every_kind_of_key_proves_itself(
         assert f"authentication of '{own}' (myself) with {said}" in log
         (child,) = pair.charon.children()
         assert child.bytes_in + child.bytes_out > FILE_BYTES
+
+
+@ROLES
+@pytest.mark.parametrize("outer", ["ipv4", "ipv6"])
+def test_a_station_has_an_inner_address_of_ipv6(
+    outer: str, is_initiator: bool, keys: Keys, output: Path
+) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    gateway, station = ends(keys, SUITES[0], has_certificates=True)
+    gateway = replace(gateway, local_ts=PRIVATE_NETWORK6, pool="fd99::/112")
+    station = replace(station, remote_ts=PRIVATE_NETWORK6)
+    if outer == "ipv6":
+        station = replace(station, remote_addrs=GATEWAY_ADDRESS6)
+    both_families = RemoteAccessConfig(is_dual_stack=True)
+    with connected(
+        gateway, station, output, is_initiator=is_initiator, config=both_families
+    ) as pair:
+        ms, server = pair.network.ms, pair.network.server
+        serve_files(server, output / "www", SERVER_ADDRESS6)
+        assert download(ms, f"http://[{SERVER_ADDRESS6}]/file").sha256 == expected
+        (sa,) = pair.charon.sas()
+        assert [address.startswith("fd99::") for address in sa.vips] == [True]
+        assert (":" in sa.remote_host) == (outer == "ipv6")
+        assert "ADDR6" in pair.charon.log()
 
 
 @ROLES

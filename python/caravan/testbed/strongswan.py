@@ -276,7 +276,8 @@ def swanctl_conf(connection: Connection) -> str:
     if connection.ppk:
         required = _yes(connection.ppk.is_required)
         settings |= {"ppk_id": connection.ppk.name, "ppk_required": required}
-    settings |= {"vips": "0.0.0.0"} if connection.wants_address else {}
+    any_address = "::" if ":" in connection.remote_ts else "0.0.0.0"
+    settings |= {"vips": any_address} if connection.wants_address else {}
     settings |= {"pools": "inner"} if connection.pool else {}
     if connection.rekey_s is not None:
         # IKEv1 has no rekeying: charon uses the reauthentication time.
