@@ -1,7 +1,7 @@
 """Children of IKEv2: their own key exchanges, ranges of ports, and tunnels that begin without one.
 
 The peer is charon 5.9 where it can: it has no ML-KEM and no additional key exchanges, so those are
-between two Caravans.
+between two Caravans here, and with strongSwan 6.1 in `test_mlkem_strongswan.py`.
 """
 
 from __future__ import annotations
