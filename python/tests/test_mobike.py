@@ -17,9 +17,15 @@ from typing import Any
 import pytest
 from strongswan_pair import road_warrior, settle
 
+from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey
-from caravan.testbed.remote_access import GATEWAY_ADDRESS, GATEWAY_ADDRESS6, SERVER_ADDRESS
+from caravan.testbed.remote_access import (
+    GATEWAY_ADDRESS,
+    GATEWAY_ADDRESS6,
+    SERVER_ADDRESS,
+    STATION_ADDRESS6,
+)
 from caravan.testbed.roaming import CELL, ROUND_TRIP_S, WIFI, Access, Pinging, RoamNetwork
 from caravan.testbed.strongswan import StrongSwan
 from caravan.testbed.traffic import endless_download, ping
@@ -106,6 +112,23 @@ def test_ipv4_to_ipv6_and_back(keys: tuple[PublicKey, PublicKey], output: Path) 
         pinging.stop()
         assert spis(ms) == before
         assert session_of(ms)["nat"] == "none"
+
+
+def test_a_link_local_address_is_no_way_to_the_gateway(
+    keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    """The route to it stays when the only other address of IPv6 goes."""
+    gateway, station = ends(keys)
+    station = replace(station, remote_addrs=f"{GATEWAY_ADDRESS6},{GATEWAY_ADDRESS}")
+    with RemoteAccess(RemoteAccessConfig(is_dual_stack=True), output) as network:
+        Caravan(network.sg, gateway).wait_ready()
+        ms = Caravan(network.ms, station).wait_ready()
+        assert session_of(ms)["remote"] == f"[{GATEWAY_ADDRESS6}]:4500"
+        network.ms.remove_address("wan0", f"{STATION_ADDRESS6}/64")
+        assert "default via" in network.ms.run(["ip", "-6", "route"]).stdout
+        settle(lambda: session_of(ms)["remote"] == f"{GATEWAY_ADDRESS}:4500")
+        assert session_of(ms)["moves"] == 1
+        assert ping(network.ms, SERVER_ADDRESS, 3, 0.1).received == 3
 
 
 def test_a_nat_rebinds_under_a_ping(keys: tuple[PublicKey, PublicKey], output: Path) -> None:
