@@ -1,5 +1,6 @@
 """Redirect (RFC 5685) with charon in both roles, and between Caravans. The other gateway is the
-same host at another address: a gateway serves who was sent there.
+same host at another address: a gateway serves who was sent there. It gets that address just after
+the order to drain, which refuses the host's own.
 """
 
 from __future__ import annotations
@@ -84,8 +85,8 @@ def test_charon_is_sent_elsewhere_while_it_is_connected(
 ) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
     with connected(*ends, output, is_initiator=False) as pair:
-        other(pair)
         order(pair.ours.host, "drain", ends[0].name, "--to", OTHER_ADDRESS).check()
+        other(pair)
         settle(lambda: own(pair.ours) == [OTHER_ADDRESS])
         assert pair.fetch() == expected
         is_redirected(pair.charon)
@@ -98,9 +99,12 @@ def test_charon_is_sent_elsewhere_when_it_begins(
     expected = make_file(output / "www/file", FILE_BYTES)
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         serve_files(network.server, output / "www", SERVER_ADDRESS)
-        other(network)
         ours = Caravan(network.sg, gateway).wait_ready()
+        refused = order(ours.host, "drain", gateway.name, "--to", GATEWAY_ADDRESS)
+        assert f"{GATEWAY_ADDRESS} is an address of this gateway" in refused.stderr
+        assert ours.status()["draining"] is None
         said = order(ours.host, "drain", gateway.name, "--to", OTHER_ADDRESS).check()
+        other(network)
         assert f"are sent to {OTHER_ADDRESS}" in said.stdout
         assert ours.status()["draining"] == OTHER_ADDRESS
         charon = StrongSwan(network.ms, station)
@@ -118,13 +122,13 @@ def test_a_caravan_is_sent_elsewhere_and_its_tunnel_stays_until_then(
 ) -> None:
     gateway, station = ends
     with RemoteAccess(RemoteAccessConfig(), output) as network:
-        other(network)
         with Caravan(network.sg, gateway) as ours:
             ours.wait_ready()
             with Caravan(network.ms, station) as client:
                 client.wait_ready()
                 assert ping(network.ms, SERVER_ADDRESS, 1).received == 1
                 order(ours.host, "drain", gateway.name, "--to", OTHER_ADDRESS).check()
+                other(network)
                 settle(lambda: remote(client) == [OTHER_ADDRESS])
                 assert ping(network.ms, SERVER_ADDRESS, 1).received == 1
                 settle(lambda: own(ours) == [OTHER_ADDRESS])

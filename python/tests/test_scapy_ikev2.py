@@ -301,8 +301,8 @@ def crash(network: RemoteAccess, sg: Caravan, ms: Caravan) -> None:
 
 def drain(network: RemoteAccess, sg: Caravan, ms: Caravan) -> None:
     """The gateway sends the station to another address of the host."""
-    network.sg.add_address("wan0", f"{OTHER_ADDRESS}/24")
     order(sg.host, "drain", "road", "--to", OTHER_ADDRESS).check()
+    network.sg.add_address("wan0", f"{OTHER_ADDRESS}/24")
     settle(lambda: OTHER_ADDRESS in json.dumps(ms.status()["connections"][0]["sessions"]))
 
 

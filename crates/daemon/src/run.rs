@@ -9,6 +9,7 @@
 //! `sessions.rs` logs who was connected.
 
 mod begin;
+mod elsewhere;
 mod entropy;
 mod former;
 mod host;

@@ -194,6 +194,7 @@ class SwanAuthority:
         return self.directory / "ca.crl"
 
     def _key(self, name: str) -> None:
+        (self.directory / f"{name}.key").touch(0o600)
         self._pki(f"{name}.key", ["--gen", "--type", "rsa", "--size", str(KEY_BITS)])
 
     def _pki(self, output: str, arguments: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Certificate;
 use super::read::Signer;
 use super::signed::VerifyKey;
+use crate::counted::{fixed, put, take};
 use crate::hash::Hash;
 
 /// Steps of a path that was written.
@@ -72,22 +73,23 @@ impl CertificatePath {
         Self { leaf, steps }
     }
 
-    /// The path as octets, for who keeps it where nobody can change it.
-    pub fn to_octets(&self) -> Vec<u8> {
+    /// The path as octets, for a place where nobody can change them. `None` if one of its names has
+    /// more octets than a certificate that is sent.
+    pub fn to_octets(&self) -> Option<Vec<u8>> {
         let mut out = Vec::new();
-        put(&mut out, self.leaf.subject.as_bytes());
-        put(&mut out, &self.leaf.serial);
+        put(&mut out, self.leaf.subject.as_bytes())?;
+        put(&mut out, &self.leaf.serial)?;
         out.extend_from_slice(&self.leaf.fingerprint);
         for step in &self.steps {
-            put(&mut out, step.subject.as_bytes());
-            put(&mut out, &step.serial);
-            put(&mut out, &step.issuer.name);
-            put(&mut out, step.issuer.text.as_bytes());
+            put(&mut out, step.subject.as_bytes())?;
+            put(&mut out, &step.serial)?;
+            put(&mut out, &step.issuer.name)?;
+            put(&mut out, step.issuer.text.as_bytes())?;
             let (kind, octets) = step.issuer.key.parts();
             out.extend([kind, u8::from(step.issuer.signs_revocations)]);
-            put(&mut out, octets);
+            put(&mut out, octets)?;
         }
-        out
+        Some(out)
     }
 
     /// Reads what [`Self::to_octets`] wrote; `None` for anything else.
@@ -120,26 +122,6 @@ impl CertificatePath {
         }
         Some(Self { leaf, steps })
     }
-}
-
-/// Octets behind their number.
-fn put(out: &mut Vec<u8>, octets: &[u8]) {
-    let len = u16::try_from(octets.len()).unwrap_or(u16::MAX);
-    out.extend_from_slice(&len.to_be_bytes());
-    out.extend_from_slice(&octets[..usize::from(len)]);
-}
-
-fn fixed<'a, const N: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; N]> {
-    let (first, more) = rest.split_first_chunk()?;
-    *rest = more;
-    Some(first)
-}
-
-fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let len = u16::from_be_bytes(*fixed(rest)?);
-    let (octets, more) = rest.split_at_checked(len.into())?;
-    *rest = more;
-    Some(octets)
 }
 
 fn text(rest: &mut &[u8]) -> Option<String> {

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use crypto::aead::{Aead, AeadKey, ICV_LEN, IV_LEN, SALT_LEN};
 use crypto::cert::CertificatePath;
+use crypto::counted::{fixed, put, take};
 use crypto::hash::{Hash, is_equal};
 use crypto::rand::Stream;
 use zeroize::Zeroizing;
@@ -296,7 +297,7 @@ impl Carried<'_> {
                 for text in [&name, &subject, &alternative] {
                     put(&mut out, text.as_bytes())?;
                 }
-                put(&mut out, &path.to_octets())?;
+                put(&mut out, &path.to_octets()?)?;
             }
             (RemoteMethod::Eap(examiner), None) => {
                 // What a server of RADIUS has allowed, only it can allow again.
@@ -448,24 +449,4 @@ pub(super) fn mark(connection: &Connection) -> [u8; MARK_LEN] {
 
 fn digest(octets: &[u8]) -> Vec<u8> {
     Hash::Sha256.digest(&[octets]).as_ref().to_vec()
-}
-
-/// Octets behind their number; `None` if there are too many.
-fn put(out: &mut Vec<u8>, octets: &[u8]) -> Option<()> {
-    out.extend_from_slice(&u16::try_from(octets.len()).ok()?.to_be_bytes());
-    out.extend_from_slice(octets);
-    Some(())
-}
-
-fn fixed<'a, const N: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; N]> {
-    let (first, more) = rest.split_first_chunk()?;
-    *rest = more;
-    Some(first)
-}
-
-fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let len = u16::from_be_bytes(*fixed(rest)?);
-    let (octets, more) = rest.split_at_checked(len.into())?;
-    *rest = more;
-    Some(octets)
 }

@@ -461,6 +461,7 @@ impl Node {
         let children = session.held.children.clone();
         let is_back = self.doubt(id, former, bytes, now);
         self.lead(&children, path);
+        self.follow_gateway(id);
         if is_back {
             self.prove(id);
         }

@@ -49,12 +49,12 @@ pub(super) struct Station {
     pub(super) state: State,
     renewal: Option<SessionId>,
     race: Race,
-    /// The gateway address that was last used.
+    /// The gateway's address that is used, or was last.
     used: Option<SocketAddr>,
     /// Index of the next attempt's first address.
     first: usize,
-    /// Addresses that the last attempt did not use, and why.
-    pub(super) passed_over: Vec<String>,
+    /// The gateway's addresses that are not used, and why.
+    passed_over: Vec<(SocketAddr, String)>,
     attempt: u32,
     /// Exchanges of this attempt that were restarted.
     restarts: u32,

@@ -45,8 +45,7 @@ pub struct ConnectionStatus {
     pub is_legacy: bool,
     /// For a station that is up: children that are not up, and where they lead.
     pub missing: Vec<String>,
-    /// For a station whose gateway has several addresses: those that the last attempt did not use,
-    /// and why.
+    /// For a station whose gateway has several addresses: those that are not used, and why.
     pub passed_over: Vec<String>,
     /// Established or in progress.
     pub sessions: Vec<SessionStatus>,
@@ -184,7 +183,7 @@ impl Node {
                     (false, Some(station)) => station.state.into(),
                 },
                 missing: station.map(|it| self.missing(it)).unwrap_or_default(),
-                passed_over: station.map(|it| it.passed_over.clone()).unwrap_or_default(),
+                passed_over: station.map(|it| it.not_used()).unwrap_or_default(),
                 is_legacy: connection.is_legacy,
                 sessions,
             }

@@ -402,6 +402,31 @@ fn a_silent_path_is_left_for_one_that_answers() {
 }
 
 #[test]
+fn the_address_in_use_is_not_listed_among_those_that_are_not() {
+    let mut world = two_homed(179, |connection, is_station| {
+        if is_station {
+            connection.remote_addrs = [GATEWAY, OTHER].map(|it| (it, IKE_PORT).into()).to_vec();
+            connection.dpd_delay = Some(Duration::from_secs(5));
+        }
+    });
+    let listed = |world: &World, address: [u8; 4], why: &str| {
+        let status = world.ends[0].node.status(world.now);
+        let line = format!("{}:{IKE_PORT}: {why}", IpAddr::from(address));
+        assert_eq!(status.connections[0].passed_over, [line]);
+    };
+    // The first message was lost.
+    assert_eq!(world.ends[0].path().remote.ip(), IpAddr::from(OTHER));
+    listed(&world, GATEWAY, "no answer");
+    for (silent, other) in [(OTHER, GATEWAY), (GATEWAY, OTHER)] {
+        world.network.dead = vec![silent.into()];
+        world.run(Duration::from_secs(9));
+        assert_eq!(world.ends[0].path().remote.ip(), IpAddr::from(other));
+        listed(&world, silent, "left");
+    }
+    assert_eq!(established(&world, 0), 1);
+}
+
+#[test]
 fn a_path_that_the_gateway_refuses_is_left_again() {
     let mut world = up(195, |connection, is_station| match is_station {
         true => {
