@@ -19,7 +19,6 @@ use super::super::parts::{Parts, notify};
 use super::super::window::{At, IkeSa, Opened};
 use super::establish;
 use crate::config::{Childless, Connection};
-use crate::counters::DropReason;
 use crate::identity::Identity;
 use crate::ike::auth::Proven;
 use crate::ike::{Fact, Fault, Rejection, Role};
@@ -58,11 +57,8 @@ pub(in crate::ikev2) fn on_request(
 ) -> Result<(Established, Vec<Fact>), Unproven> {
     let (calendar, addresses) = (checks.calendar, checks.addresses);
     let maker = checks.maker.clone();
-    if at.now < answering.looks_again_at {
-        return Err(Box::new((
-            Some(answering),
-            Fact::Dropped(DropReason::OverQuota),
-        )));
+    if let Some((_, reason)) = answering.looks_again.filter(|(then, _)| at.now < *then) {
+        return Err(Box::new((Some(answering), Fact::Dropped(reason))));
     }
     if answering.init.due().is_some() {
         let text = "IKE_AUTH before the agreed exchanges";
@@ -133,7 +129,7 @@ pub(in crate::ikev2) fn on_request(
             ))
         }
         Err(Fault::Dropped(reason)) => {
-            answering.looks_again_at = at.now + LOOKS_AGAIN_AFTER;
+            answering.looks_again = Some((at.now + LOOKS_AGAIN_AFTER, reason));
             Err(Box::new((Some(answering), Fact::Dropped(reason))))
         }
         Err(fault) => Err(refuse(answering, &opened, fault, at)),
