@@ -4,6 +4,7 @@ use crypto::cert::{
 };
 use crypto::sign::PrivateKey;
 
+use super::crash::kill;
 use super::*;
 use crate::time::Calendar;
 
@@ -221,4 +222,47 @@ fn certificate(is_station: bool) -> Certificate {
 fn authority() -> Authority {
     let key = SigningKey::from_pem(AUTHORITY_KEY).unwrap();
     Authority::create("CN=authority", key, &[1], NOW, 365).unwrap()
+}
+
+#[test]
+fn a_ticket_dies_with_its_certificate_even_if_the_session_was_lost() {
+    let cases: [(&'static [u8], bool); 2] = [(&[GATEWAY_SERIAL], true), (&[STATION_SERIAL], false)];
+    for (revoked, is_let_in) in cases {
+        let mut world = World::of(Version::V2, 85, |connection, is_station| {
+            connection.resumption = true;
+            connection.crash_detection = true;
+            connection.dpd_delay = Some(Duration::from_secs(10));
+            sign(connection, is_station, &[]);
+        });
+        for end in [0, 1] {
+            world.input(end, Input::Calendar(Calendar(NOW)));
+        }
+        world.run(Duration::from_secs(12));
+        world.assert_up();
+        // The gateway has its keys of tickets, knows of no session, and reads a new list.
+        kill(&mut world, 1);
+        world.input(1, Input::Calendar(Calendar(NOW)));
+        reload(&mut world, 1, revoked);
+        world.packet();
+        world.run(Duration::from_secs(40));
+        let is_resumed = |event: &Event| {
+            matches!(
+                event,
+                Event::IkeEstablished {
+                    is_resumed: true,
+                    ..
+                }
+            )
+        };
+        assert_eq!(world.ends[1].told(is_resumed), is_let_in);
+        assert_eq!(world.ends[0].node.established() > 0, is_let_in);
+        assert_eq!(world.drops(1, DropReason::TicketRefused) > 0, !is_let_in);
+        let refused = |event: &Event| match event {
+            Event::NegotiationFailed { reason, .. } => {
+                reason.contains("a ticket is refused: the certificate or the user")
+            }
+            _ => false,
+        };
+        assert_eq!(world.ends[1].told(refused), !is_let_in);
+    }
 }
