@@ -7,8 +7,8 @@ use fuzz::mobility::home_agent::Stage;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
-    let script = Script::new(input);
-    let mut stage = Stage::default();
+    let mut script = Script::new(input);
+    let mut stage = Stage::new(script.octet());
     script.play(|kind, script| stage.step(kind, script));
     stage.end();
 });

@@ -182,3 +182,24 @@ def test_without_its_home_agent_outside_the_node_says_so_and_recovers(output: Pa
             until = time.monotonic() + 10
             while not reaches(network):
                 assert time.monotonic() < until
+
+
+TRANSLATED = f"""
+table ip nat {{
+    chain out {{
+        type nat hook postrouting priority srcnat
+        ip saddr {OUTSIDE_HOME} masquerade
+    }}
+}}
+"""
+
+
+def test_a_nat_between_home_agent_outside_and_gateway_is_named(output: Path) -> None:
+    """ESP is in no UDP of its own there, so the tunnel comes up and carries nothing."""
+    with WithAgentOutside(output) as network:
+        network.r1.load_nft(TRANSLATED, "translated")
+        with agents(network), node(network) as ms:
+            ms.wait_ready().wait_at(HOME)
+            network.move(VISITED)
+            wanted = "a NAT is between the home agent outside and the gateway"
+            ms.wait_for(lambda it: wanted in (it["trouble"] or ""), "a reason", 30)

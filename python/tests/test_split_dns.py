@@ -13,10 +13,12 @@ from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan, write_files
 from caravan.testbed.connection import Connection
 from caravan.testbed.strongswan import StrongSwan
+from caravan.testbed.traffic import make_file
 from caravan.threeways.measurement import Keys
 
 pytestmark = pytest.mark.root
 
+FILE_BYTES = 1_000_000
 DOMAINS = ("corp.example", "lab.example")
 INTERNAL_DNS_DOMAIN = 25
 """The number of the attribute (RFC 8598 §6)."""
@@ -49,9 +51,12 @@ def taken(station: Caravan) -> list[str]:
 def test_the_domains_of_charons_pool_are_taken(
     ends: tuple[Connection, Connection], output: Path
 ) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
     with connected(*ends, output, is_initiator=True, strongswan=Naming) as pair:
-        pair.ours.wait_until(True)
+        assert pair.fetch() == expected
         assert taken(pair.ours) == list(DOMAINS)
+        sent = r"generating IKE_AUTH response 1 \[.* CPRP\(ADDR DNS DOMAIN DOMAIN\)"
+        assert re.search(sent, pair.charon.log())
 
 
 def test_a_pool_of_ours_names_its_domains(

@@ -16,10 +16,13 @@ from wireless_study import copied
 import caravan.study
 from caravan.files import CATALOGUE
 from caravan.study import StudyError, load, results
+from caravan.study.cells import points
+from caravan.study.claims import FAILS, HOLDS, IN_PART, verdicts
 from caravan.study.metrics import LOWER
 from caravan.study.prices import Told, priced
 from caravan.study.resolve import Files
 from caravan.study.results import Row
+from caravan.study.text import Value
 from caravan.testbed.binary import TOP
 
 pytestmark = pytest.mark.measures
@@ -171,6 +174,30 @@ def test_every_part_of_paper_p_has_a_price_and_a_verdict_at_both_levels() -> Non
         for name in ("start", "eap", "registration", "ike", "all")
         for level in ("model", "simulate")
     }
+
+
+def test_a_verdict_on_our_own_levels_is_that_of_every_part_of_the_kept_run() -> None:
+    """No place of the run is left out, and the grade is what its numbers say."""
+    study = load("wireless-policies")
+    rows = pd.read_parquet(CATALOGUE / "studies/wireless-policies/results.parquet")
+    rows = rows[rows["metric"].str.startswith("apart_percent:")]
+    keys = ["sweep", "metric", "level", "policy", "reading"]
+    apart = dict(zip(zip(*(rows[key] for key in keys), strict=True), rows["value"], strict=True))
+    said: set[tuple[Value, ...]] = set()
+    for one in verdicts(study, rows):
+        if one.claim.printed != "this study":
+            continue
+        over = {
+            (test.left.sweep, test.left.metric, test.left.level, at["policy"], at["reading"])
+            for test in one.claim.tests
+            for at in points(test.over)
+        }
+        near = sum(abs(apart[place]) <= 15 for place in over)
+        grade = HOLDS if near == len(over) else IN_PART if near else FAILS
+        assert (one.grade, len(over)) == (grade, one.claim.comparisons), one.claim.says
+        said |= over
+    # Of the matrix over the air only the whole has a sentence.
+    assert said == {key for key in apart if key[0] != "air" or key[1].endswith(":all")}
 
 
 def test_a_printed_interval_holds_its_value(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ pub mod ccm;
 pub mod cert;
 pub mod cipher;
 pub mod cmac;
+pub mod counted;
 pub mod curve;
 pub mod dh;
 pub mod ed25519;

@@ -238,7 +238,7 @@ enum Command {
     Drain {
         /// Key of a connection of the gateway
         name: String,
-        /// Address or name of the other gateway
+        /// Address or name of the other gateway, none of this one
         #[arg(long, value_name = "GATEWAY", required_unless_present = "off")]
         to: Option<String>,
         /// Serve clients again

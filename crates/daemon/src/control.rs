@@ -8,6 +8,7 @@ pub mod client;
 pub mod server;
 pub mod sockets;
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use engine::identity::Identity;
@@ -56,6 +57,9 @@ pub enum Request {
         connection: String,
         /// Address or name of the other gateway; none: serve peers again.
         to: Option<String>,
+        /// What its name means to whoever asks.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        leads_to: Vec<IpAddr>,
     },
     /// Read the configuration and the revocation lists again. Tunnels stay, except those of revoked
     /// peers.

@@ -5,8 +5,10 @@
 //! what a phone imports.
 
 mod bundle;
+mod combination;
 mod profile;
 mod skip;
+mod validity;
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -25,12 +27,17 @@ use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use crate::sys;
+use crate::{files, sys};
 use profile::Made;
+use validity::Validity;
 
 /// Serial numbers are random, so that nobody can predict a certificate (RFC 5280 §4.1.2.2:
 /// positive, at most 20 bytes).
 const SERIAL_BYTES: usize = 16;
+/// Of a new RSA key, if nothing else is said.
+const RSA_BITS: u32 = 2048;
+/// Octets of the authority's key.
+const MAX_KEY: u64 = 64 << 10;
 
 /// What the authority should do.
 #[derive(Debug, Subcommand)]
@@ -133,12 +140,12 @@ pub struct IssueArgs {
     /// Folder for the files; a bundle becomes a folder NAME in it
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
-    /// Bits of a new RSA key: 2048, 3072, 4096
-    #[arg(long, default_value_t = 2048)]
-    bits: u32,
+    /// Bits of a new RSA key: 2048, 3072, 4096; default: 2048
+    #[arg(long)]
+    bits: Option<u32>,
     #[command(flatten)]
     kind: KeyKind,
-    /// Days of validity
+    /// Days of validity, no more than the authority has left
     #[arg(long, default_value_t = 730)]
     days: u32,
     /// Write a complete client configuration
@@ -266,12 +273,8 @@ fn create(args: &CaArgs, now: i64) -> anyhow::Result<String> {
 }
 
 fn issue(args: &IssueArgs, now: i64) -> anyhow::Result<Made> {
-    crate::control::check_name(&args.name)
-        .or_else(|error| match args.name.parse::<IpAddr>() {
-            Ok(_) => Ok(()),
-            Err(_) => Err(error),
-        })
-        .context("--name")?;
+    combination::check(args)?;
+    combination::check_authority(args)?;
     let folder = match args.bundle || args.profile.is_some() {
         true => args.out.join(&args.name),
         false => args.out.clone(),
@@ -283,6 +286,7 @@ fn issue(args: &IssueArgs, now: i64) -> anyhow::Result<Made> {
         (draft, _) => draft,
     };
     let (authority, mut index, _alone) = open(&args.ca)?;
+    let validity = Validity::within(&authority, args.days, now)?;
     let (certificate_path, key_path) = (
         folder.join(format!("{}.pem", args.name)),
         folder.join(format!("{}.key", args.name)),
@@ -294,16 +298,17 @@ fn issue(args: &IssueArgs, now: i64) -> anyhow::Result<Made> {
         bail!("{} already exists: remove it first", there.display());
     }
     let own = match args.key.is_none() && args.csr.is_none() {
-        true => Some(args.kind.generate(args.bits)?),
+        true => Some(args.kind.generate(args.bits.unwrap_or(RSA_BITS))?),
         false => None,
     };
     let serial = new_serial()?;
-    let certificate = certify(args, &authority, own.as_ref(), &serial, now)?;
+    let made = (own.as_ref(), &serial[..]);
+    let certificate = certify(args, &authority, made, (now, validity.days))?;
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     index.issued.push(Issued {
         serial: hex(&serial),
         name: args.name.clone(),
-        not_after: now + i64::from(args.days) * 86_400,
+        not_after: validity.end(now),
         revoked_at: None,
     });
     write_index(&args.ca, &index)?;
@@ -311,7 +316,9 @@ fn issue(args: &IssueArgs, now: i64) -> anyhow::Result<Made> {
     match (draft, &own) {
         (Some(draft), Some(own)) => {
             let names = alternative_names(args);
-            return draft.of_certificate(&names[0], own, &certificate);
+            let mut made = draft.of_certificate(&names[0], own, &certificate)?;
+            made.text += &validity.told;
+            return Ok(made);
         }
         (None, Some(own)) => write(&key_path, &own.to_pem(), 0o600)?,
         (_, None) => {}
@@ -329,7 +336,7 @@ fn issue(args: &IssueArgs, now: i64) -> anyhow::Result<Made> {
         ),
     };
     Ok(Made {
-        text,
+        text: text + &validity.told,
         password: None,
     })
 }
@@ -338,9 +345,8 @@ fn issue(args: &IssueArgs, now: i64) -> anyhow::Result<Made> {
 fn certify(
     args: &IssueArgs,
     authority: &Authority,
-    own: Option<&SigningKey>,
-    serial: &[u8],
-    now: i64,
+    (own, serial): (Option<&SigningKey>, &[u8]),
+    (now, days): (i64, u32),
 ) -> anyhow::Result<String> {
     let foreign = args.key.as_ref().or(args.csr.as_ref());
     let foreign = foreign.map(|file| read(file)).transpose()?;
@@ -360,7 +366,7 @@ fn certify(
         key,
         serial,
         now,
-        days: args.days,
+        days,
     })?)
 }
 
@@ -471,8 +477,10 @@ pub(crate) fn authority(folder: &Path) -> anyhow::Result<Authority> {
             folder.display()
         )
     })?;
-    let key = Zeroizing::new(read(&folder.join("ca.key"))?);
-    Authority::load(&certificate, &key).with_context(|| folder.join("ca.key").display().to_string())
+    let path = folder.join("ca.key");
+    let key = files::read_secret(&path, MAX_KEY)
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    Authority::load(&certificate, &key).with_context(|| path.display().to_string())
 }
 
 /// Locks the authority for one command. Of two that both write the index, the later one would lose

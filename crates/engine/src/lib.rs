@@ -25,6 +25,7 @@ pub mod node;
 pub mod plane;
 pub mod quotas;
 pub mod radius;
+mod rate;
 pub mod replay;
 pub mod sa;
 pub mod selector;

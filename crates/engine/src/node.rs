@@ -16,6 +16,8 @@ mod departures;
 mod duplicates;
 mod end_cause;
 mod event;
+mod farewells;
+mod first_message;
 mod half_open;
 mod hints;
 mod ike;
@@ -73,6 +75,7 @@ use crate::ikev1::fragments::Assembly;
 use crate::ikev2::cookie::Cookies;
 use crate::plane::{InboundChange, Notice, OutboundChange, SaReport};
 use crate::quotas::Quotas;
+use crate::rate::Bucket;
 use crate::sa::{ChildId, Path, Secret};
 use crate::time::{Calendar, Deadline, Instant};
 use crate::work::Work;
@@ -82,8 +85,8 @@ use away::Away;
 use children::Children;
 use departures::Departures;
 use duplicates::Duplicates;
+use farewells::Farewells;
 use half_open::{Familiar, HalfOpen};
-use hints::Hints;
 use kept::Kept;
 use leases::Leases;
 use liveness::Reports;
@@ -157,7 +160,8 @@ pub enum Command {
     Forget(Vec<Mark>),
     /// Send peers that can go elsewhere to this gateway (RFC 5685); none: serve them again.
     Drain(Option<Gateway>),
-    /// Everything down: deletes are sent, then [`Event::Stopped`].
+    /// Everything down: deletes are sent, then [`Event::Stopped`] when the peers have answered, or
+    /// after a few seconds.
     Stop,
 }
 
@@ -207,7 +211,8 @@ pub struct Node {
     next_fragment_id: u16,
     half_open: HalfOpen,
     familiar: Familiar,
-    hints: Hints,
+    /// Hints to senders of what we do not have.
+    hints: Bucket,
     versions: Versions,
     /// Peers that may not use IKEv1 any more.
     upgraded: Upgraded,
@@ -226,6 +231,8 @@ pub struct Node {
     is_stopping: bool,
     reports: Reports,
     departures: Departures,
+    /// Sessions that are over, whose peers do not know yet.
+    farewells: Farewells,
 }
 
 impl Node {
@@ -249,7 +256,7 @@ impl Node {
             next_fragment_id: 0,
             half_open: HalfOpen::default(),
             familiar: Familiar::default(),
-            hints: Hints::default(),
+            hints: Bucket::default(),
             versions: Versions::default(),
             upgraded: Upgraded::default(),
             decoys: Decoys::new(seed),
@@ -264,6 +271,7 @@ impl Node {
             is_stopping: false,
             reports: Reports::default(),
             departures: Departures::default(),
+            farewells: Farewells::default(),
         };
         node.configure_radius(Instant::default());
         node.open_stations(Instant::default());
@@ -370,6 +378,7 @@ impl Node {
                 Timer::Reminder => self.on_reminder_timer(now),
                 Timer::Radius => self.on_radius_timer(now),
                 Timer::Away => self.on_away_timer(now),
+                Timer::Farewell(id) => self.on_farewell_timer(id, now),
             }
         }
     }
@@ -406,6 +415,7 @@ impl Node {
         self.config = config;
         self.configure_radius(now);
         self.end_disbelieved(now);
+        self.try_refused(now);
         self.open_stations(now);
     }
 
@@ -429,9 +439,11 @@ impl Node {
         self.tell_if_stopped();
     }
 
-    /// Everything is down once the planes have reported what the last SAs carried.
+    /// Everything is down once the planes have reported what the last SAs carried, and the peers
+    /// know, or have had time to.
     fn tell_if_stopped(&mut self) {
-        if self.is_stopping && self.sessions.is_empty() && self.accounts.are_told() {
+        let is_down = self.sessions.is_empty() && self.farewells.is_empty();
+        if self.is_stopping && is_down && self.accounts.are_told() {
             self.outputs.tell(Event::Stopped);
         }
     }

@@ -17,6 +17,7 @@ use std::net::IpAddr;
 
 use crate::counters::DropReason;
 use crate::identity::Peer;
+use crate::rate::{Bucket, Rate};
 use crate::time::{Duration, Instant};
 
 use guesses::Guesses;
@@ -43,39 +44,18 @@ const WATCHED_MAX: usize = 4_096;
 /// Time between two log lines about a refused peer.
 const TELL_INTERVAL: Duration = Duration::from_secs(60);
 
-/// This many at once, then one more after each `every`.
-#[derive(Clone, Copy)]
-pub(crate) struct Rate {
-    burst: u32,
-    every: Duration,
-}
-
-impl Rate {
-    pub(crate) const fn new(burst: u32, every: Duration) -> Self {
-        Self { burst, every }
-    }
-}
-
-/// The amount taken, as the time when it is refilled.
+/// When something was last logged.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Bucket(Instant);
+struct Told(Option<Instant>);
 
-impl Bucket {
-    fn has(self, rate: Rate, now: Instant) -> bool {
-        self.0.since(now) + rate.every <= rate.every * rate.burst
-    }
-
-    fn take(&mut self, rate: Rate, now: Instant) {
-        self.0 = self.0.max(now) + rate.every;
-    }
-
-    /// Takes one, if there is one.
-    pub(crate) fn take_one(&mut self, rate: Rate, now: Instant) -> bool {
-        let has = self.has(rate, now);
-        if has {
-            self.take(rate, now);
+impl Told {
+    /// Whether it is to be logged again, and then it is.
+    fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = self.0.is_none_or(|told| now.since(told) >= TELL_INTERVAL);
+        if is_due {
+            self.0 = Some(now);
         }
-        has
+        is_due
     }
 }
 
@@ -110,7 +90,7 @@ enum Empty {
 struct Spent {
     buckets: [Bucket; 4],
     /// When its refusal was last logged.
-    told: Option<Instant>,
+    told: Told,
     /// Lines left out since the last call.
     left_out: u64,
 }
@@ -122,9 +102,9 @@ impl Spent {
 
     /// When all buckets are full, and no line is left to report.
     fn until(&self) -> Instant {
-        let buckets = self.buckets.iter().map(|bucket| bucket.0);
+        let buckets = self.buckets.iter().map(|bucket| bucket.full_at());
         let refilled = buckets.max().unwrap_or_default();
-        let told = self.told.map_or(Instant(0), |told| told + TELL_INTERVAL);
+        let told = self.told.0.map_or(Instant(0), |told| told + TELL_INTERVAL);
         let unsaid = (self.left_out > 0).then_some(Instant(u64::MAX));
         refilled.max(told).max(unsaid.unwrap_or_default())
     }
@@ -193,18 +173,18 @@ impl Quotas {
 
     /// Whether a user may be tried from this address, after the wrong passwords that came from
     /// there.
-    pub fn may_try(&self, from: IpAddr, now: Instant) -> Result<(), Excess> {
-        match self.guesses.has_room(from, now) {
-            true => Ok(()),
-            false => Err(Excess {
-                reason: DropReason::OverQuota,
-                line: Some(format!(
-                    "too many wrong passwords came from {from}: for everybody there, one is tried \
-                     in {} s",
-                    guesses::WRONG.every.as_secs()
-                )),
-            }),
-        }
+    pub fn may_try(&mut self, from: IpAddr, now: Instant) -> Result<(), Excess> {
+        let text = || {
+            format!(
+                "too many wrong passwords came from {from}: for everybody there, one is tried in \
+                 {} s",
+                guesses::WRONG.every.as_secs()
+            )
+        };
+        self.guesses.room(from, now).map_err(|is_due| Excess {
+            reason: DropReason::OverQuota,
+            line: is_due.then(text),
+        })
     }
 
     /// A wrong password, or a user whom a server refuses, came from this address.
@@ -317,14 +297,9 @@ impl Quotas {
             Some(group) => &mut group.spent,
             None => self.spent(peer, now),
         };
-        let is_told = |told: Instant| now.since(told) < TELL_INTERVAL;
-        let is_due = !spent.told.is_some_and(is_told);
-        if is_due {
-            spent.told = Some(now);
-        }
         Excess {
             reason,
-            line: is_due.then_some(text),
+            line: spent.told.is_due(now).then_some(text),
         }
     }
 

@@ -29,8 +29,10 @@ pub struct Stage {
     sent: Vec<(SocketAddrV4, Vec<u8>)>,
 }
 
-impl Default for Stage {
-    fn default() -> Self {
+impl Stage {
+    /// With firewalls, or, by the first bit of `kind`, without: then a node may be behind a NAT.
+    pub fn new(kind: u8) -> Self {
+        let has_firewalls = kind & 1 == 0;
         let client = Client {
             home_address: HOME,
             nai: Some(b"node@home".to_vec()),
@@ -52,8 +54,8 @@ impl Default for Stage {
             allows_forced_udp: true,
             clients: vec![client],
             foreign_agents: [(AGENT, associations(SHARED))].into(),
-            outside: vec![outside],
-            trusts_traversal: [FIREWALL].into(),
+            outside: has_firewalls.then_some(outside).into_iter().collect(),
+            trusts_traversal: has_firewalls.then_some(FIREWALL).into_iter().collect(),
             trusted: Vec::new(),
             tunnelled: Vec::new(),
             revocation: Some(Policy {
@@ -70,9 +72,7 @@ impl Default for Stage {
             sent: Vec::new(),
         }
     }
-}
 
-impl Stage {
     pub fn step(&mut self, kind: u8, script: &mut Script<'_>) {
         match kind % 8 {
             0 => {

@@ -31,7 +31,7 @@ pub struct Stage {
 
 impl Stage {
     /// Bit 0 of `kind`: it shares an association with the foreign agent; bit 1: it wants tunnels in
-    /// UDP.
+    /// UDP, and so has no firewall on its way.
     pub fn new(kind: u8) -> Self {
         let config = Config {
             home_address: HOME,
@@ -54,7 +54,7 @@ impl Stage {
                 0 => UdpWish::Never,
                 _ => UdpWish::BehindNat,
             },
-            firewall: Some(HomeFirewall {
+            firewall: (kind & 2 == 0).then(|| HomeFirewall {
                 address: FIREWALL,
                 inside: vec![TrafficSelector::subnet(HOME.into(), 8)],
             }),

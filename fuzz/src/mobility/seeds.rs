@@ -7,8 +7,8 @@ use super::{Script, firewall, foreign_agent, home_agent, mobile_node};
 pub fn all() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     let mut list = Vec::new();
     for (name, bindings, script) in home_agents() {
-        let mut stage = home_agent::Stage::default();
-        Script::new(&script).play(|kind, script| stage.step(kind, script));
+        let mut stage = home_agent::Stage::new(script[0]);
+        Script::new(&script[1..]).play(|kind, script| stage.step(kind, script));
         assert_eq!(stage.bindings(), bindings, "{name}");
         stage.end();
         list.push(("mip4_home_agent", name, script));
@@ -108,7 +108,7 @@ fn home_agents() -> Vec<(&'static str, usize, Vec<u8>)> {
     // Of the foreign agent, a second later.
     let revoked = [&[4, 0, 9, 0, 0][..], &[1], &WHOLE].concat();
     let wait = [&[7][..], &WAIT].concat();
-    vec![
+    let with_firewalls = vec![
         ("direct", 1, [&direct[..], &[3, 0], &wait].concat()),
         ("through_an_agent", 1, through.clone()),
         ("revoked_by_an_agent", 0, [&through[..], &revoked].concat()),
@@ -117,12 +117,21 @@ fn home_agents() -> Vec<(&'static str, usize, Vec<u8>)> {
             0,
             [&through[..], &wait, &[5], &wait].concat(),
         ),
-        ("natted", 1, natted),
+        // Nobody asks in clear from behind a NAT where a node may be outside.
+        ("natted_before_firewalls", 0, natted.clone()),
         ("firewall", 1, [&firewall[..], &untrusted].concat()),
         ("simultaneous", 2, [&direct[..], &simultaneous].concat()),
         ("home", 0, [&direct[..], &home].concat()),
         ("clock", 1, [&[6, 1, 0][..], &direct, &[6, 0, 0]].concat()),
-    ]
+    ];
+    let kind = |kind: u8| {
+        move |(name, bindings, script): (&'static str, usize, Vec<u8>)| {
+            (name, bindings, [&[kind][..], &script].concat())
+        }
+    };
+    let without = ("natted", 1, natted);
+    let all = with_firewalls.into_iter().map(kind(0));
+    all.chain([without].map(kind(1))).collect()
 }
 
 /// With the number of visitors at the end.

@@ -294,6 +294,12 @@ def left(study: Study) -> str:
     return table(["printed in", "what", "printed", "needs"], body, words=(1, 3)) if body else ""
 
 
+FAMILY = (
+    "A sentence that the spread of our values may leave open allows for chance: the interval of "
+    "each of its points is widened so far that those of all its points together hold with 95 %."
+)
+
+
 def claims(rows: pd.DataFrame, verdicts: Sequence[Verdict]) -> str:
     """Sentences of the publication, and whether our numbers support them."""
     body = []
@@ -312,9 +318,11 @@ def claims(rows: pd.DataFrame, verdicts: Sequence[Verdict]) -> str:
                 comment,
             ]
         )
-    return (
-        table(["printed in", "what", "", "ours", "remark"], body, words=(1, 3, 4)) if body else ""
-    )
+    if not body:
+        return ""
+    found = table(["printed in", "what", "", "ours", "remark"], body, words=(1, 3, 4))
+    is_family = any(one.claim.counts_spread and one.claim.comparisons > 1 for one in verdicts)
+    return found + (f"<p>{FAMILY}</p>" if is_family else "")
 
 
 def levels(rows: pd.DataFrame, against: str) -> str:

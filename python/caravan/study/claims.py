@@ -13,9 +13,10 @@ import pandas as pd
 
 from caravan.numbers import significant
 from caravan.study.cells import points
+from caravan.study.family import widening
 from caravan.study.metrics import DIVERGES, describe, needs_mean
 from caravan.study.parsed import LEVELS, Claim, ClaimTest, Point, Study
-from caravan.study.places import SENTENCES
+from caravan.study.places import SENTENCES, VERDICT
 from caravan.study.text import Value
 from caravan.study.values import ABSENT, label
 
@@ -88,7 +89,7 @@ class _Result:
 
 @dataclass(frozen=True)
 class _Side:
-    """One of our values, and half of its interval; None: it has none."""
+    """One of our values, and half of its interval in its family; None: it has none."""
 
     value: float
     half: float | None
@@ -113,10 +114,14 @@ def counted(found: Sequence[Verdict]) -> str:
 
 
 def with_sentences(text: str, study: Study, rows: pd.DataFrame) -> str:
-    """A text of the study with the number of sentences per grade where it asks for it."""
-    if not SENTENCES.search(text):
+    """A text of the study with the number of sentences per grade, and verdicts, where it asks for
+    them."""
+    if not SENTENCES.search(text) and not VERDICT.search(text):
         return text
-    return SENTENCES.sub(counted(verdicts(study, rows)) or ABSENT, text)
+    found = verdicts(study, rows)
+    grades = {one.claim.name: ABSENT if one.grade == NOT_RUN else one.grade for one in found}
+    counts = counted(found) or ABSENT
+    return VERDICT.sub(lambda match: grades[match[1]], SENTENCES.sub(counts, text))
 
 
 def score(found: Sequence[Verdict]) -> tuple[str, str]:
@@ -241,9 +246,10 @@ def _moved(test: ClaimTest, point: Mapping[str, Value]) -> ClaimTest:
 
 
 def _at_one(study: Study, claim: Claim, test: ClaimTest, found: _Found) -> _Result:
-    one = _value(test.left, found)
+    family = claim.comparisons
+    one = _value(test.left, found, family)
     other = test.right
-    two = _value(other, found) if isinstance(other, Point) else _Side(float(other), 0.0)
+    two = _value(other, found, family) if isinstance(other, Point) else _Side(float(other), 0.0)
     name = describe(test.left.metric)
     if one is None or two is None:
         return _Result(None, 1, f"{name.label}: {NOT_RUN}")
@@ -302,14 +308,16 @@ def _right(study: Study, test: ClaimTest, value: float) -> str:
     return f"{shown} ({', '.join(other)})" if other else shown
 
 
-_Row: TypeAlias = tuple[str, float, float, float]
-"""State, value, and both ends of its interval."""
+_Row: TypeAlias = tuple[str, float, float, float, float]
+"""State, value, both ends of its interval, and how many runs it has."""
 
 
 class _Found:
     """Rows by their position: a claim over a whole grid looks up thousands."""
 
     def __init__(self, rows: pd.DataFrame) -> None:
+        if "replications" not in rows:
+            rows = rows.assign(replications=math.nan)
         self._groups = dict(iter(rows.groupby(["sweep", "metric", "level"], sort=False)))
         self._places: dict[tuple[str, ...], dict[tuple[Value, ...], _Row]] = {}
 
@@ -322,7 +330,7 @@ class _Found:
         if key not in self._places:
             axes = [group[axis].tolist() for axis in at]
             places = zip(*axes, strict=True) if axes else repeat(())
-            names = ("state", "value", "ci95_low", "ci95_high")
+            names = ("state", "value", "ci95_low", "ci95_high", "replications")
             columns = (group[name].tolist() for name in names)
             results = zip(*columns, strict=True)
             # The first row of a position is written last.
@@ -331,12 +339,13 @@ class _Found:
         return self._places[key].get(tuple(at.values()))
 
 
-def _value(point: Point, found: _Found) -> _Side | None:
-    """Our value there; infinite if a queue grows without bound, None if nothing was run."""
-    one = _one(point, point.at, found)
+def _value(point: Point, found: _Found, family: int = 1) -> _Side | None:
+    """Our value there; infinite if a queue grows without bound, None if nothing was run. Its
+    interval is that of one of `family` values."""
+    one = _one(point, point.at, found, family)
     if one is None or not point.minus:
         return one if one is None or not point.is_absolute else replace(one, value=abs(one.value))
-    less = _one(point, {**point.at, **point.minus}, found)
+    less = _one(point, {**point.at, **point.minus}, found, family)
     if less is None:
         return None
     is_spread = one.half is not None and less.half is not None
@@ -347,11 +356,11 @@ def _value(point: Point, found: _Found) -> _Side | None:
     )
 
 
-def _one(point: Point, at: Mapping[str, Value], found: _Found) -> _Side | None:
+def _one(point: Point, at: Mapping[str, Value], found: _Found, family: int) -> _Side | None:
     row = found.first(point, at)
     if row is None:
         return None
-    state, value, low, high = row
+    state, value, low, high, runs = row
     if state == DIVERGES and needs_mean(point.metric):
         return _Side(math.inf, None)
     if pd.isna(value):
@@ -360,6 +369,8 @@ def _one(point: Point, at: Mapping[str, Value], found: _Found) -> _Side | None:
     # is nearer than the other.
     ends = [abs(float(end) - float(value)) for end in (low, high) if not pd.isna(end)]
     half = max(ends) * abs(point.factor) if ends else None
+    if half is not None:
+        half *= widening(family, None if pd.isna(runs) else int(runs))
     if half is None and point.level == SIMULATE and not point.is_level_named:
         # The event kernel repeats its runs exactly.
         half = 0.0

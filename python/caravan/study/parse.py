@@ -63,6 +63,7 @@ def parse(file: str, text: str) -> Study:
         if fault := _wrong_prices(sweep, sweeps):
             raise table.fault("sweep", fault, at, "set", "prices")
     inside = Referring({sweep.name: sweep for sweep in sweeps})
+    claims = table.tables("claim", inside.claim)
     study = Study(
         name=table.text("name"),
         title=table.text("title"),
@@ -73,7 +74,7 @@ def parse(file: str, text: str) -> Study:
         published=table.tables("published", inside.published),
         tables=table.tables("table", inside.printed_table),
         reasons=inside.reasons(table),
-        claims=table.tables("claim", inside.claim),
+        claims=claims,
         figures=table.tables("figure", inside.figure),
         labels={key: str(label) for key, label in table.leaves("labels").items()},
         file=file,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -191,7 +192,8 @@ class Reason:
 class Claim:
     """A sentence of the publication, and comparisons of our values, one or more for each part.
 
-    `counts_spread`: two values that are no further apart than their intervals do not decide it.
+    `counts_spread`: two values that are no further apart than their intervals do not decide it,
+    which are those of a family: all points of the sentence.
     `share`: it holds if its comparisons do at more than this share of the points that are decided;
     None: at all of them.
     """
@@ -202,6 +204,13 @@ class Claim:
     comment: str
     counts_spread: bool = False
     share: float | None = None
+    name: str = ""
+    """By which texts of the study cite its verdict."""
+
+    @property
+    def comparisons(self) -> int:
+        """At how many points it is tested, which are one family of intervals."""
+        return sum(math.prod(map(len, test.over.values())) for test in self.tests)
 
 
 @dataclass(frozen=True)

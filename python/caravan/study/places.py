@@ -1,7 +1,7 @@
 """Citations in texts that a run fills in: `{{ sweep: metric, axis = value, level = model }}`.
 
 With `minus axis = value` it is a difference: less the value at the point with that one. And
-`{{ sentences }}` is how many sentences of the study hold.
+`{{ sentences }}` is how many sentences of the study hold, `{{ verdict: name }}` the grade of one.
 
 Left out: the values, which are in `values`.
 """
@@ -22,16 +22,22 @@ COLUMNS = ("value", "ci95_low", "ci95_high", "relative_difference")
 """The columns that a text may cite."""
 MINUS = "minus "
 SENTENCES = re.compile(r"\{\{\s*sentences\s*\}\}")
+VERDICT = re.compile(r"\{\{\s*verdict\s*:\s*([\w.-]+)\s*\}\}")
 
 
-def check(text: str, sweeps: Mapping[str, Sweep], *, has_sentences: bool = False) -> str:
-    """The error of the text's first invalid citation; empty if there is none. `has_sentences`:
-    whether it may count them."""
+def check(text: str, sweeps: Mapping[str, Sweep], sentences: Collection[str] | None = None) -> str:
+    """The error of the text's first invalid citation; empty if there is none. `sentences`: the
+    names of those that it may cite; None: it may not even count them."""
     for written in BRACES.findall(text):
-        if has_sentences and SENTENCES.fullmatch(written):
+        if sentences is not None and SENTENCES.fullmatch(written):
             continue
-        match = PLACE.fullmatch(written)
-        fault = _fault(match, sweeps) if match else "is not {{ sweep: metric, axis = value }}"
+        match = VERDICT.fullmatch(written)
+        if match and sentences is not None:
+            name = match[1]
+            fault = "" if name in sentences else unknown("name of a claim", name, sorted(sentences))
+        else:
+            match = PLACE.fullmatch(written)
+            fault = _fault(match, sweeps) if match else "is not {{ sweep: metric, axis = value }}"
         if fault:
             return f"{' '.join(written.split())}: {fault}"
     return ""

@@ -45,17 +45,21 @@ class Referring:
 
     def __init__(self, sweeps: Mapping[str, Sweep]) -> None:
         self._sweeps = sweeps
+        self._sentences: list[str] = []
 
     def words(self, table: Table, key: str, default: str | None = None) -> str:
         """A text whose citations, `{{ sweep: metric }}`, a run can fill."""
         return self._checked(table, key, table.text(key, default))
 
     def body(self, table: Table, key: str) -> str:
-        """Such a text that may also count the sentences of the study."""
-        return self._checked(table, key, table.text(key), has_sentences=True)
+        """Such a text that may also count the sentences of the study, which were read before, and
+        cite the verdicts of those with names."""
+        return self._checked(table, key, table.text(key), self._sentences)
 
-    def _checked(self, table: Table, key: str, text: str, *, has_sentences: bool = False) -> str:
-        if fault := places.check(text, self._sweeps, has_sentences=has_sentences):
+    def _checked(
+        self, table: Table, key: str, text: str, sentences: Sequence[str] | None = None
+    ) -> str:
+        if fault := places.check(text, self._sweeps, sentences):
             raise table.fault(key, fault)
         return text
 
@@ -135,7 +139,12 @@ class Referring:
             comment=self.words(table, "comment", ""),
             counts_spread=table.flag("spread"),
             share=_fraction(table, "share") if table.has("share") else None,
+            name=table.text("name", ""),
         )
+        if claim.name in self._sentences:
+            raise table.fault("name", f'the name "{claim.name}" is used twice')
+        if claim.name:
+            self._sentences.append(claim.name)
         if claim.counts_spread and any(test.compares == "within" for test in claim.tests):
             raise table.fault("spread", "a bound of `within` has no spread")
         if not claim.counts_spread and any(test.margin for test in claim.tests):

@@ -4,7 +4,8 @@ A cell is a scenario's file under a policy's file over a link's file, and all le
 texts. `testbed` measures with the real programs in namespaces (`caravan.threeways.policies`), and
 refuses what these cannot do. `model` and `simulate` come from the native core; there computing
 takes no time, and what this machine takes is added to the parts of an authentication (`prices`).
-Left out there: a tunnel that was kept on a roam.
+There a node has no tunnel before it comes: where it keeps its own on a roam, all but IKE, which
+takes no time then, is that of a node that makes one after its registration.
 """
 
 from __future__ import annotations
@@ -58,6 +59,11 @@ RATE, FAST_RATE = "8 Mbit/s", "120 Mbit/s"
 FAST_S = 0.05
 """Of datagrams over wires alone, which only the model has: nothing keeps simulated ones back, and
 what overflows on a wire that they pass twice is lost."""
+ECHO_BYTES = 52
+"""Of a datagram that comes back, with its headers: as long as the kernel's first packet of TCP."""
+ECHO_RATE, ECHO_S, ECHO_RUNS = "8.32 kbit/s", 1.0, 2
+"""One of them in 50 ms: each has the path for itself. Of the kernel's datagrams none is an answer,
+so those there and those back are two runs."""
 PARTS = {
     "start": "eap_start_s",
     "eap": "eap_s",
@@ -131,7 +137,7 @@ def resolved(
         raise StudyError.edit("scenario", what)
     named = {name for name, _ in own["files"]}
     base["catalogue"] = [one for one in read if f"{one['kind']}/{one['name']}" in named]
-    cell = {**request, **_facts(document, flow["from"])}
+    cell = {**request, **_facts(document, flow)}
     runs = [{**base, "set": edits} for edits in _edits(cell)]
     content = canonical(
         {"cell": cell, "sets": [run["set"] for run in runs], "is": document["hash"]}
@@ -139,12 +145,13 @@ def resolved(
     return {**cell, "run": runs[0]}, runs, hashlib.sha256(content.encode()).hexdigest()
 
 
-def _facts(document: Mapping[str, Any], node: int) -> dict[str, bool]:
-    """What the files say of the node that a cell is about."""
+def _facts(document: Mapping[str, Any], flow: Mapping[str, Any]) -> dict[str, Any]:
+    """What the files say of the node that a cell is about, and who it talks with."""
     from caravan.testbed.dot1x.scenarios import is_away  # noqa: PLC0415
 
-    tunnels = document["graph"]["setup"]["tunnels"]
+    node, tunnels = flow["from"], document["graph"]["setup"]["tunnels"]
     return {
+        "peer": document["scenario"]["nodes"][flow["to"]]["name"],
         "is_away": is_away(document, node),
         "has_ipsec": any(one["from"] == node for one in tunnels),
         "has_transport": bool(document["scenario"].get("transport")),
@@ -204,24 +211,33 @@ def _transfer(request: Mapping[str, Any]) -> list[str]:
 
 
 def _edits(cell: Mapping[str, Any]) -> list[list[str]]:
-    """What a cell sets in its scenario, for each run of the native core: a transfer by TCP and two
-    runs of datagrams. TLS protects none."""
+    """What a cell sets in its scenario, for each run of the native core: a transfer by TCP, one or
+    two runs of datagrams, and two of single ones, there and back. TLS protects none."""
     air, common = cell["link"], _common(cell)
     tcp = common + _transfer(cell)
     if not cell["flows"] or cell["has_transport"]:
         return [tcp]
     queue = None if air is None else plain(air["file"], air["text"]).get("queue")
     datagrams = [
-        f"flow.{FLOW}.model=constant",
-        f"flow.{FLOW}.bytes=",
-        f"flow.{FLOW}.rate={FAST_RATE if air is None else RATE}",
-        f"flow.{FLOW}.sizes.model=fixed",
-        f"flow.{FLOW}.sizes.bytes={PACKET_BYTES} B",
+        *_datagrams(FAST_RATE if air is None else RATE, PACKET_BYTES),
         "link.*.queue=128000 B",
         *(f"link.{one}.queue={queue}" for one in AIRS if queue is not None),
     ]
     lengths = [FAST_S] if air is None else [SETTLED_S, SETTLED_S + _more_s(cell)]
-    return [tcp, *([*common, *datagrams, f"run.time={length:g} s"] for length in lengths)]
+    there = [*common, *_datagrams(ECHO_RATE, ECHO_BYTES), f"run.time={ECHO_S:g} s"]
+    back = [*there, f"flow.{FLOW}.from={cell['peer']}", f"flow.{FLOW}.to={NODE}"]
+    streams = ([*common, *datagrams, f"run.time={length:g} s"] for length in lengths)
+    return [tcp, *streams, there, back]
+
+
+def _datagrams(rate: str, packet_bytes: int) -> list[str]:
+    return [
+        f"flow.{FLOW}.model=constant",
+        f"flow.{FLOW}.bytes=",
+        f"flow.{FLOW}.rate={rate}",
+        f"flow.{FLOW}.sizes.model=fixed",
+        f"flow.{FLOW}.sizes.bytes={packet_bytes} B",
+    ]
 
 
 def check(request: Mapping[str, Any]) -> None:
@@ -252,14 +268,14 @@ def _counted(metric: str, value: float, request: Mapping[str, Any], level: str) 
 
 
 def _admitted(request: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """The parts of the node's authentication; none if its tunnel was kept on a roam: the core lets
-    a node come without one."""
+    """The parts of the node's authentication. A tunnel that is kept on a roam takes no IKE, and
+    changes none of the other parts: they come before it, and their messages go outside it."""
     from caravan.threeways.policies import KEPT  # noqa: PLC0415
 
     (own,) = (one for one in run["admitted"] if one["station"] == NODE)
-    if request["is_away"] and own["tunnel_s"] is not None and request["tunnel"] == KEPT:
-        return
     parts = {part: own[name] or 0.0 for part, name in PARTS.items()}
+    if request["is_away"] and request["tunnel"] == KEPT:
+        parts["ike"] = 0.0
     if own["transport_s"] is not None:
         parts["tls"] = own["transport_s"]
     yield "authentication_s", sum(parts.values())
@@ -271,7 +287,8 @@ def _admitted(request: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[tu
 def _carried(
     request: Mapping[str, Any], level: str, runs: Sequence[Mapping[str, Any]]
 ) -> dict[str, float]:
-    tcp, *streams = (_flow(run) for run in runs)
+    tcp, *rest = (_flow(run) for run in runs)
+    streams, echoes = rest[:-ECHO_RUNS], rest[-ECHO_RUNS:]
     if level == "model":
         found = {
             "response_ms": tcp["response_s"] * 1e3,
@@ -280,11 +297,15 @@ def _carried(
         if streams:
             rate = streams[-1]["throughput_bps"] / 8
             found["udp_bytes_s"] = rate * DATA_BYTES / PACKET_BYTES
+            found["udp_response_ms"] = echoes[0]["response_s"] * 1e3
         return found
     found = {
         "response_ms": tcp["transferred"]["connected_s"] * 1e3,
         "tcp_bytes_s": tcp["transferred"]["throughput_bps"] / 8,
     }
+    if echoes:
+        delays_s = (one["streamed"]["mean_delay_s"] for one in echoes)
+        found["udp_response_ms"] = sum(delays_s) * 1e3
     if streams and request["link"] is not None:
         short, long = (one["streamed"]["received"] for one in streams)
         found["udp_bytes_s"] = (long - short) * DATA_BYTES / _more_s(request)

@@ -43,6 +43,9 @@ QUEUE = "100"
 HEADER_BYTES = 32
 """Of 802.11 and LLC in a frame of the air: what a link's `overhead` has more is added."""
 RESPONSES = 20
+ECHO_BYTES, UDP_HEADERS = 52, 28
+"""Of a datagram that comes back, and of it the headers of IP and UDP: as long as TCP's SYN in the
+event kernel."""
 RUNS = (1, *QUANTILES)
 TRIES = 2
 """A cell that fails is tried once more, in a network of its own."""
@@ -238,11 +241,10 @@ def _flows(cell: Cell, setting: Setting, setups: list[float]) -> Iterator[Value]
     # A cell that is measured once is a quick one.
     is_quick = setting.runs == 1
     number = RESPONSES // 2 if is_quick else RESPONSES
-    responses = cell.order("connect", number)["seconds"]
-    came = [one for one in responses if one is not None]
-    if not came:
-        raise NamespaceError("no connection was made")
-    yield _median("response_ms", [one * 1e3 for one in came])
+    yield _median("response_ms", _came_ms(cell.order("connect", number), "no connection was made"))
+    if not setting.policy.transport:
+        answer = cell.order("echo", number, ECHO_BYTES - UDP_HEADERS)
+        yield _median("udp_response_ms", _came_ms(answer, "no datagram came back"))
     buffer, window = SLOW if setting.air else FAST
     if is_quick and setting.air:
         window = QUICK_WINDOW
@@ -262,6 +264,14 @@ def _flows(cell: Cell, setting: Setting, setups: list[float]) -> Iterator[Value]
         setups += [one["setup_s"] for one in told if command == setting.policy.transport]
         if name == "udp":
             yield Value("missing_packets", sum(one["lost"] for one in told))
+
+
+def _came_ms(answer: Mapping[str, Any], fault: str) -> list[float]:
+    """The round trips that were answered."""
+    came = [one * 1e3 for one in answer["seconds"] if one is not None]
+    if not came:
+        raise NamespaceError(fault)
+    return came
 
 
 def _mean(metric: str, values: Sequence[float]) -> Value:

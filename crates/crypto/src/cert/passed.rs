@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
-use super::Certificate;
 use super::read::Signer;
 use super::signed::VerifyKey;
+use super::{Certificate, TrustStore};
+use crate::counted::{fixed, put, take};
 use crate::hash::Hash;
 
 /// Steps of a path that was written.
 const MAX_STEPS: usize = 8;
 /// Octets of a fingerprint.
 const FINGERPRINT_LEN: usize = 32;
+/// In the place of a kind of key: the issuer is known here, and its fingerprint follows.
+const KNOWN: u8 = u8::MAX;
 
 /// What later lists and pins need of a path that passed.
 #[derive(Clone)]
@@ -72,26 +75,35 @@ impl CertificatePath {
         Self { leaf, steps }
     }
 
-    /// The path as octets, for who keeps it where nobody can change it.
-    pub fn to_octets(&self) -> Vec<u8> {
+    /// The path as octets, for a place where nobody can change them. Of issuers that this store
+    /// knows, it has fingerprints: keys can be long. `None` if one of its names has more octets than
+    /// a certificate that is sent.
+    pub fn to_octets(&self, store: &TrustStore) -> Option<Vec<u8>> {
         let mut out = Vec::new();
-        put(&mut out, self.leaf.subject.as_bytes());
-        put(&mut out, &self.leaf.serial);
+        put(&mut out, self.leaf.subject.as_bytes())?;
+        put(&mut out, &self.leaf.serial)?;
         out.extend_from_slice(&self.leaf.fingerprint);
         for step in &self.steps {
-            put(&mut out, step.subject.as_bytes());
-            put(&mut out, &step.serial);
-            put(&mut out, &step.issuer.name);
-            put(&mut out, step.issuer.text.as_bytes());
+            put(&mut out, step.subject.as_bytes())?;
+            put(&mut out, &step.serial)?;
+            let known = step.issuer.fingerprint()?;
+            if signers(store).any(|it| it.fingerprint() == Some(known)) {
+                out.push(KNOWN);
+                out.extend_from_slice(&known);
+                continue;
+            }
             let (kind, octets) = step.issuer.key.parts();
             out.extend([kind, u8::from(step.issuer.signs_revocations)]);
-            put(&mut out, octets);
+            put(&mut out, &step.issuer.name)?;
+            put(&mut out, step.issuer.text.as_bytes())?;
+            put(&mut out, octets)?;
         }
-        out
+        Some(out)
     }
 
-    /// Reads what [`Self::to_octets`] wrote; `None` for anything else.
-    pub fn from_octets(mut rest: &[u8]) -> Option<Self> {
+    /// Reads what [`Self::to_octets`] wrote with a store that knew the same issuers; `None` for
+    /// anything else.
+    pub fn from_octets(mut rest: &[u8], store: &TrustStore) -> Option<Self> {
         let rest = &mut rest;
         let leaf = Leaf {
             subject: text(rest)?,
@@ -104,42 +116,50 @@ impl CertificatePath {
                 return None;
             }
             let (subject, serial) = (text(rest)?, take(rest)?.to_vec());
-            let (name, words) = (take(rest)?.to_vec(), text(rest)?);
-            let [kind, signs] = *fixed(rest)?;
-            let issuer = Signer {
-                name,
-                text: words,
-                key: VerifyKey::of_parts(kind, take(rest)?)?,
-                signs_revocations: signs != 0,
+            let [kind] = *fixed(rest)?;
+            let issuer = match kind {
+                KNOWN => {
+                    let named = *fixed(rest)?;
+                    Arc::clone(signers(store).find(|it| it.fingerprint() == Some(named))?)
+                }
+                _ => Arc::new(signer(kind, rest)?),
             };
             steps.push(Step {
                 subject,
                 serial,
-                issuer: Arc::new(issuer),
+                issuer,
             });
         }
         Some(Self { leaf, steps })
     }
 }
 
-/// Octets behind their number.
-fn put(out: &mut Vec<u8>, octets: &[u8]) {
-    let len = u16::try_from(octets.len()).unwrap_or(u16::MAX);
-    out.extend_from_slice(&len.to_be_bytes());
-    out.extend_from_slice(&octets[..usize::from(len)]);
+impl Signer {
+    fn fingerprint(&self) -> Option<[u8; FINGERPRINT_LEN]> {
+        let (kind, key) = self.key.parts();
+        let mut written = vec![kind, u8::from(self.signs_revocations)];
+        put(&mut written, &self.name)?;
+        put(&mut written, key)?;
+        let mut octets = [0; FINGERPRINT_LEN];
+        octets.copy_from_slice(Hash::Sha256.digest(&[&written]).as_ref());
+        Some(octets)
+    }
 }
 
-fn fixed<'a, const N: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; N]> {
-    let (first, more) = rest.split_first_chunk()?;
-    *rest = more;
-    Some(first)
+/// The issuers that a store knows.
+fn signers(store: &TrustStore) -> impl Iterator<Item = &Arc<Signer>> {
+    let known = store.authorities.iter().chain(&store.pinned);
+    known.map(|it| &it.facts.signer)
 }
 
-fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let len = u16::from_be_bytes(*fixed(rest)?);
-    let (octets, more) = rest.split_at_checked(len.into())?;
-    *rest = more;
-    Some(octets)
+fn signer(kind: u8, rest: &mut &[u8]) -> Option<Signer> {
+    let [signs] = *fixed(rest)?;
+    Some(Signer {
+        name: take(rest)?.to_vec(),
+        text: text(rest)?,
+        key: VerifyKey::of_parts(kind, take(rest)?)?,
+        signs_revocations: signs != 0,
+    })
 }
 
 fn text(rest: &mut &[u8]) -> Option<String> {

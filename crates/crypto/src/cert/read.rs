@@ -143,6 +143,11 @@ impl Certificate {
         self.facts.signer.name.clone()
     }
 
+    /// The end of its validity, seconds since 1970.
+    pub fn not_after(&self) -> i64 {
+        self.facts.not_after
+    }
+
     /// Whether it may issue certificates (basic constraints).
     pub fn is_authority(&self) -> bool {
         self.facts.extensions.is_authority

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -19,7 +20,7 @@ use crate::footprint::{self, FootprintFile, leftovers, written};
 use crate::options::Role;
 use crate::routes::Blocks;
 use crate::status::StatusReport;
-use crate::{agent, blocks, config, dns, leases, nft, privileges, run, service};
+use crate::{agent, blocks, config, dns, leases, nft, privileges, resolver, run, service};
 
 /// Starts `caravan up` in the background. Its log is named after the first connection.
 pub(super) fn detach(
@@ -201,8 +202,15 @@ pub(super) fn drain(
     to: Option<String>,
 ) -> anyhow::Result<String> {
     let found = find(runtime_dir, &name)?;
-    let connection = name;
-    said(ask(&found, &Request::Drain { connection, to })?)
+    let named = to.as_deref().filter(|it| it.parse::<IpAddr>().is_err());
+    let leads_to = named.and_then(|it| resolver::addresses(it, 0, 0).ok());
+    let leads_to = leads_to.unwrap_or_default();
+    let request = Request::Drain {
+        connection: name,
+        to,
+        leads_to: leads_to.into_iter().map(|it| it.ip()).collect(),
+    };
+    said(ask(&found, &request)?)
 }
 
 pub(super) fn rekey(runtime_dir: &Path, name: String, ike: bool) -> anyhow::Result<String> {

@@ -1,6 +1,7 @@
 //! Checks of a whole file that types cannot do: values that no process can use, tables that
 //! contradict each other, and problems on this machine.
 
+mod announced;
 mod credentials;
 mod exposed;
 mod mobile_ip;
@@ -17,6 +18,7 @@ use engine::config::{Connection, Limits, Pool};
 use engine::node::via_of;
 use engine::sa::Mode;
 use engine::selector::TrafficSelector;
+use nix::unistd::Uid;
 
 use super::file::{ConfigFile, ConnectionTable, DaemonTable, PublishTable};
 use super::loaded::Loaded;
@@ -325,7 +327,8 @@ pub(super) fn surroundings(folder: &Path, path: &Path, file: &ConfigFile, loaded
         );
         warnings.push(("daemon".to_owned(), text));
     }
-    warnings.extend(exposed::exposed(folder, path, file));
+    let trusted = [0, Uid::effective().as_raw()];
+    warnings.extend(exposed::exposed(folder, path, file, trusted));
     warnings.extend(idle_tables(file));
     warnings.extend(unguarded(file));
     warnings.extend(mobile_ip::unwise(file));
@@ -340,6 +343,7 @@ pub(super) fn surroundings(folder: &Path, path: &Path, file: &ConfigFile, loaded
     }
     warnings.extend(rivals(&loaded.engine.connections));
     warnings.extend(shared_addresses::hidden(&loaded.engine.connections));
+    warnings.extend(announced::withheld(&loaded.engine.connections));
     for connection in &loaded.engine.connections {
         let found = crowd(connection);
         warnings.extend(found.map(|text| (connection.name.clone(), text)));

@@ -144,8 +144,8 @@ pub struct DaemonTable {
     pub table: u32,
     /// Limit of half-open exchanges in aggressive mode, which cost public key operations. A quarter
     /// of this number is available in addition for addresses where a client came up lately. Main
-    /// mode has 5000. One address (IPv6: one /64) may have 100 in each mode. An exchange lasts
-    /// 30 s, or less if others need its entry.
+    /// mode and IKEv2 share 5000. One address (IPv6: one /64) may have 100 in aggressive mode, and
+    /// 100 otherwise. An exchange lasts 30 s, or less if others need its entry.
     pub half_open: usize,
     /// Use the DNS resolvers that come with an inner address, and restore the old ones at the end.
     pub dns: bool,

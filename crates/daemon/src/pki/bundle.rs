@@ -10,7 +10,7 @@ use engine::selector::TrafficSelector;
 /// The settings of a client's file besides its keys.
 #[derive(Debug, Args)]
 pub(super) struct Client {
-    /// Address or name of the gateway
+    /// With --bundle or --profile: address or name of the gateway
     #[arg(long, value_name = "ADDR")]
     gateway: Option<String>,
     /// Identity of the gateway; default: its address or name
@@ -22,7 +22,7 @@ pub(super) struct Client {
     /// Transport mode: the client talks to the gateway's own address
     #[arg(long, conflicts_with = "remote_ts")]
     transport: bool,
-    /// Aggressive mode: three messages instead of six
+    /// IKEv1 in aggressive mode: three messages instead of six, and RSA keys alone
     #[arg(long)]
     aggressive: bool,
 }
@@ -31,6 +31,24 @@ impl Client {
     /// The address or name of the gateway, if there is one.
     pub(super) fn gateway(&self) -> &str {
         self.gateway.as_deref().unwrap_or_default()
+    }
+
+    /// Whether it is a client of IKEv1.
+    pub(super) fn is_aggressive(&self) -> bool {
+        self.aggressive
+    }
+
+    /// An option that was given.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        let all = [
+            ("--gateway", self.gateway.is_some()),
+            ("--gateway-id", self.gateway_id.is_some()),
+            ("--remote-ts", !self.remote_ts.is_empty()),
+            ("--transport", self.transport),
+            ("--aggressive", self.aggressive),
+        ];
+        let found = all.into_iter().find(|(_, is_given)| *is_given);
+        found.map(|(option, _)| option)
     }
 
     pub(super) fn gateway_id(&self) -> &str {

@@ -14,7 +14,9 @@ use crypto::rand::Seed;
 use wire::skip::{Name, Nsid};
 use zeroize::Zeroizing;
 
-use super::{Issued, hex, new_serial, open, random, read, write, write_index};
+use super::validity::Validity;
+use super::{Issued, MAX_KEY, hex, new_serial, open, random, read, write, write_index};
+use crate::files;
 use crate::token::TokenArgs;
 
 /// `caravan pki skip`
@@ -94,8 +96,11 @@ pub(super) fn run(args: &SkipArgs, now: i64) -> anyhow::Result<String> {
         }
     };
     write(&public, &public_pem(group, &value), 0o644)?;
+    let mut shorter = String::new();
     if let Some(folder) = &args.ca {
-        write(&certificate, &certify(args, folder, &value, now)?, 0o644)?;
+        let (made, told) = certify(args, folder, &value, now)?;
+        write(&certificate, &made, 0o644)?;
+        shorter = told;
     }
     let names: String = names(&args.name, &value)
         .into_iter()
@@ -103,13 +108,20 @@ pub(super) fn run(args: &SkipArgs, now: i64) -> anyhow::Result<String> {
         .collect();
     Ok(format!(
         "{secret} has the secret: it stays there\n{} is for the peers\n\
-         names of this key, as NSID/MKID:\n{names}",
+         names of this key, as NSID/MKID:\n{names}{shorter}",
         public.display()
     ))
 }
 
-fn certify(args: &SkipArgs, folder: &Path, value: &[u8], now: i64) -> anyhow::Result<String> {
+/// The certificate, and a line if it ends earlier than was asked for.
+fn certify(
+    args: &SkipArgs,
+    folder: &Path,
+    value: &[u8],
+    now: i64,
+) -> anyhow::Result<(String, String)> {
     let (authority, mut index, _alone) = open(folder)?;
+    let validity = Validity::within(&authority, args.days, now)?;
     let serial = new_serial()?;
     let is_place = args.name.parse::<Ipv4Addr>().is_ok() || args.name.contains('.');
     let alternative_names: Vec<String> = is_place.then(|| args.name.clone()).into_iter().collect();
@@ -122,16 +134,16 @@ fn certify(args: &SkipArgs, folder: &Path, value: &[u8], now: i64) -> anyhow::Re
         },
         serial: &serial,
         now,
-        days: args.days,
+        days: validity.days,
     })?;
     index.issued.push(Issued {
         serial: hex(&serial),
         name: args.name.clone(),
-        not_after: now + i64::from(args.days) * 86_400,
+        not_after: validity.end(now),
         revoked_at: None,
     });
     write_index(folder, &index)?;
-    Ok(certificate)
+    Ok((certificate, validity.told))
 }
 
 /// `caravan pki skip-check`
@@ -153,7 +165,9 @@ pub(super) fn check(args: &CheckArgs) -> anyhow::Result<String> {
         Some(_) if group != Group::Curve25519 => bail!("a token keeps only keys on Curve25519"),
         Some(token) => token.agree(&args.own, &peer)?,
         None => {
-            let text = Zeroizing::new(read(Path::new(&args.own))?);
+            let path = Path::new(&args.own);
+            let text = files::read_secret(path, MAX_KEY)
+                .with_context(|| format!("cannot read {}", path.display()))?;
             let key = read_private(&text).with_context(|| args.own.clone())?;
             if key.group() != group {
                 bail!("the two keys are of different groups");

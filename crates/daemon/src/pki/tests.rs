@@ -531,3 +531,150 @@ fn keys_of_ml_dsa_are_made_on_demand() {
         assert!(folder.pki(line).is_err(), "{line}");
     }
 }
+
+#[test]
+fn a_certificate_ends_no_later_than_its_authority_and_the_user_is_told() {
+    let folder = Folder::new("end");
+    folder
+        .pki("ca --subject CN=brief --days 40 --bits 2048 --out @/brief")
+        .unwrap();
+    let now = now().unwrap();
+    let valid = |name: &str, at: i64| {
+        let all = Certificate::all_from_pem(&folder.text(name)).unwrap();
+        all[0].check_in_force(at).is_ok()
+    };
+    let said = folder
+        .pki("issue --ca @/brief --name long --days 50 --out @")
+        .unwrap();
+    let told = "days instead of 50: its authority ends";
+    assert!(said.contains(told), "{said}");
+    assert!(valid("long.pem", now + 38 * 86_400));
+    assert!(!valid("long.pem", now + 40 * 86_400 + 60));
+    // As the list of issued certificates has it.
+    let index: Index = serde_json::from_str(&folder.text("brief/index.json")).unwrap();
+    assert!((now + 39 * 86_400..now + 40 * 86_400 + 60).contains(&index.issued[0].not_after));
+    let said = folder
+        .pki("issue --ca @/brief --name brief --days 30 --out @")
+        .unwrap();
+    assert!(!said.contains("instead"), "{said}");
+    for order in [
+        "issue --ca @/brief --name b --out @ --bundle --gateway sg.example",
+        "skip --name ms1 --ca @/brief --out @",
+    ] {
+        let said = folder.pki(order).unwrap();
+        assert!(said.contains("days instead of 730"), "{said}");
+    }
+    let profile = "--name p --profile apple --gateway sg.example --days 3650";
+    let said = folder.profile(profile).unwrap().text;
+    assert!(said.contains("instead of 3650"), "{said}");
+    let authority = authority(&folder.0.join("brief")).unwrap();
+    let half = Validity::within(&authority, 30, now + 20 * 86_400 + 3600).unwrap();
+    assert_eq!(half.days, 19);
+    for (later, wanted) in [(39, "less than a day"), (41, "nobody accepts")] {
+        let late = now + later * 86_400 + 3600;
+        let said = Validity::within(&authority, 1, late).err().unwrap();
+        assert!(said.to_string().contains(wanted), "{said}");
+    }
+}
+
+#[test]
+fn an_authority_s_key_that_others_may_read_is_not_used() {
+    let folder = Folder::new("open");
+    let key = folder.0.join("pki/ca.key");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    for order in ["issue --ca @/pki --name x --out @", "crl --ca @/pki"] {
+        let said = format!("{:#}", folder.pki(order).unwrap_err());
+        assert!(said.contains("chmod 600"), "{said}");
+    }
+    assert!(!folder.0.join("x.pem").exists());
+    folder.pki("skip --name ms1 --out @").unwrap();
+    let key = folder.0.join("ms1.skip.key");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o604)).unwrap();
+    let said = folder.pki("skip-check @/ms1.skip.key @/ms1.skip.pub");
+    assert!(format!("{:#}", said.unwrap_err()).contains("chmod 600"));
+}
+
+#[test]
+fn options_that_contradict_each_other_are_refused_with_what_to_write() {
+    let folder = Folder::new("odd-options");
+    folder
+        .pki("ca --subject CN=quantum --ml-dsa 65 --out @/quantum")
+        .unwrap();
+    folder.pki("issue --ca @/pki --name own --out @").unwrap();
+    let one = "--out @ --gateway sg.example";
+    for (line, wanted) in [
+        (
+            format!("--ca @/pki {one} --bundle --aggressive --ml-dsa 65"),
+            "leave --aggressive out",
+        ),
+        (
+            format!("--ca @/quantum {one} --bundle --aggressive"),
+            "a peer of IKEv1 cannot verify",
+        ),
+        (
+            format!("--ca @/quantum {one} --profile apple"),
+            "a device without Caravan cannot verify",
+        ),
+        (
+            format!("--ca @/quantum {one} --profile windows --user alice"),
+            "caravan pki ca --subject",
+        ),
+        (format!("--ca @/pki {one}"), "--gateway is for a client"),
+        (
+            "--ca @/pki --out @ --remote-ts 10.10.0.0/24".to_owned(),
+            "--remote-ts is for a client",
+        ),
+        (
+            "--ca @/pki --out @ --aggressive".to_owned(),
+            "--aggressive is for a client",
+        ),
+        (
+            "--ca @/pki --out @ --key @/own.key --ml-dsa 65".to_owned(),
+            "with --key there is none",
+        ),
+        (
+            "--ca @/pki --out @ --csr @/own.csr --bits 4096".to_owned(),
+            "with --csr there is none",
+        ),
+    ] {
+        let said = folder.pki(&format!("issue --name x {line}"));
+        let said = format!("{:#}", said.expect_err(&line));
+        assert!(said.contains(wanted), "{line}: {said}");
+        for made in ["x", "x.pem", "x.key"] {
+            assert!(!folder.0.join(made).exists(), "{line}");
+        }
+    }
+    // IKEv1 and ML-DSA each alone.
+    for (name, line) in [("a", "--aggressive"), ("b", "--ml-dsa 44")] {
+        let order = format!("issue --ca @/pki --name {name} {one} --bundle {line}");
+        folder.pki(&order).unwrap();
+    }
+}
+
+#[test]
+fn certificates_that_need_fragments_are_told_where_there_are_none() {
+    let folder = Folder::new("fragments");
+    folder
+        .pki("ca --subject CN=quantum --ml-dsa 44 --out @/quantum")
+        .unwrap();
+    for (name, ca, kind, is_told) in [
+        ("classical", "pki", "", false),
+        ("own", "pki", "--ml-dsa 44", true),
+        ("gateway", "quantum", "", true),
+    ] {
+        let order = format!("issue --ca @/{ca} --name {name} --out @ --bundle");
+        folder
+            .pki(&format!("{order} --gateway 192.0.2.1 {kind}"))
+            .unwrap();
+        let path = folder.0.join(format!("{name}/{name}.toml"));
+        let text = fs::read_to_string(&path).unwrap();
+        let whole = text.replacen("vips", "fragmentation = false\nvips", 1);
+        for (text, is_told) in [(&text, false), (&whole, is_told)] {
+            fs::write(&path, text).unwrap();
+            let loaded = crate::config::load(&path, crate::config::Names::Wanted);
+            let warnings = format!("{:?}", loaded.unwrap().warnings);
+            let said = warnings.contains("IKE_AUTH with a certificate of ML-DSA");
+            assert_eq!(said, is_told, "{name}: {warnings}");
+        }
+    }
+}

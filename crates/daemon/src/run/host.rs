@@ -227,6 +227,11 @@ impl Host {
         self.keeper.ask_ways(node.peers(), named);
     }
 
+    /// This host's addresses that peers may reach.
+    pub(super) fn own(&self) -> &[IpAddr] {
+        &self.own
+    }
+
     /// Stores the addresses that the steward found.
     pub(super) fn take_ways(&mut self, ways: Ways, own: Vec<IpAddr>) {
         self.ways = ways;

@@ -66,8 +66,8 @@ pub(super) enum Input<'a> {
     Look,
     /// Time has passed.
     Wake,
-    /// The tunnel to the node's VPN gateway is up, with this inner address, or it is not.
-    Tunnel(Option<Ipv4Addr>),
+    /// The tunnel to the node's VPN gateway is up, with this inner address and by a NAT, or not.
+    Tunnel(Option<Ipv4Addr>, bool),
     /// The node of IKE has a new configuration: what it was told of the tunnel may be forgotten.
     Configured,
     /// The host is as it was wanted last.

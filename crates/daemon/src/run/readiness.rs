@@ -183,6 +183,7 @@ impl Progress {
                 connection,
                 in_ms,
                 attempt,
+                ..
             } => {
                 self.of(connection).failed = *attempt;
                 let seconds = *in_ms as f64 / 1e3;

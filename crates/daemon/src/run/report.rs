@@ -438,13 +438,43 @@ fn log_change(event: &Event) {
                 "large packets are lost and no router reports it: sending smaller ones for 10 min"
             );
         }
+        event => log_obstacle(event),
+    }
+}
+
+/// Logs what a connection has to do without, or has to wait for.
+fn log_obstacle(event: &Event) {
+    match event {
+        Event::TicketTooLarge {
+            connection,
+            peer,
+            octets,
+            most,
+        } => {
+            info!(
+                connection,
+                peer,
+                octets,
+                most,
+                "no ticket: its certificate path does not fit into one, so after a loss it \
+                 authenticates in full"
+            );
+        }
         Event::RetryScheduled {
             connection,
             in_ms,
             attempt,
-        } => {
-            info!(connection, in_ms, attempt, "will try again");
-        }
+            is_refused,
+        } => match is_refused {
+            false => info!(connection, in_ms, attempt, "will try again"),
+            true => warn!(
+                connection,
+                in_ms,
+                attempt,
+                "will try again: the gateway refuses us; once the password, key or certificate is \
+                 right, caravan reload tries at once"
+            ),
+        },
         event => info!("{event:?}"),
     }
 }

@@ -6,7 +6,6 @@ use document::{likeness, unknown};
 use engine::identity::Identity;
 use engine::node::{Command, ConnectionState, Input};
 use tokio::sync::oneshot;
-use wire::ikev2::Gateway;
 
 use super::Process;
 use super::mobility::MobilePart;
@@ -32,7 +31,11 @@ impl Process {
             }
             Request::Rekey { connection, ike } => self.rekey(connection, ike).await?,
             Request::Forget { connection, peer } => self.forget(&connection, &peer).await?,
-            Request::Drain { connection, to } => self.send_elsewhere(&connection, to).await?,
+            Request::Drain {
+                connection,
+                to,
+                leads_to,
+            } => self.send_elsewhere(&connection, to, &leads_to).await?,
             Request::Stop => {
                 self.leave().await?;
                 self.input(Input::Command(Command::Stop)).await?;
@@ -93,45 +96,6 @@ impl Process {
         }
         self.input(Input::Command(Command::Forget(marks))).await?;
         let text = format!("{connection}: {peer} may use IKEv1 until it uses IKEv2 again");
-        Ok(Reply::Done { text })
-    }
-
-    /// Peers go to another gateway, or stay.
-    async fn send_elsewhere(
-        &mut self,
-        connection: &str,
-        to: Option<String>,
-    ) -> anyhow::Result<Reply> {
-        let mut all = self.loaded.engine.connections.iter();
-        let waits = |it: &engine::config::Connection| {
-            it.name == connection && it.remote_addrs.is_empty() && it.version.has_v2()
-        };
-        if !all.any(|it| waits(it)) {
-            let text = format!("{connection} is no gateway's connection of IKEv2");
-            return Ok(Reply::Failed { text });
-        }
-        let Some(to) = to else {
-            self.input(Input::Command(Command::Drain(None))).await?;
-            let text = "clients are served again".to_owned();
-            return Ok(Reply::Done { text });
-        };
-        let gateway = match to.parse() {
-            Ok(address) => Gateway::Address(address),
-            Err(_) if is_name(&to) => Gateway::Fqdn(to.clone()),
-            Err(_) => {
-                let text = format!("{to:?} is neither an address nor the name of a host");
-                return Ok(Reply::Failed { text });
-            }
-        };
-        let now = self.clock.now();
-        self.input(Input::Command(Command::Drain(Some(gateway))))
-            .await?;
-        let status = self.node.status(now);
-        let sessions: usize = status.connections.iter().map(|it| it.sessions.len()).sum();
-        let text = format!(
-            "clients that can go elsewhere are sent to {to}: {sessions} are connected; the others \
-             are served as before"
-        );
         Ok(Reply::Done { text })
     }
 
@@ -259,36 +223,9 @@ fn unknown_peer(connection: &str, wanted: &Identity, peers: &BTreeSet<&Identity>
     }
 }
 
-/// Octets of a name at most (RFC 1035 §2.3.4).
-const NAME_MAX: usize = 255;
-
-/// Whether a text can be the name of a host.
-fn is_name(text: &str) -> bool {
-    let is_of_names = |it: char| it.is_ascii_alphanumeric() || "-.".contains(it);
-    // Without a letter at its end it is an address with a mistake in it.
-    let last = text.trim_end_matches('.').rsplit('.').next();
-    let has_letter = last.is_some_and(|it| it.contains(|c: char| c.is_ascii_alphabetic()));
-    has_letter && text.len() <= NAME_MAX && text.chars().all(is_of_names)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_gateway_has_a_name_or_an_address() {
-        assert!(is_name("sg-2.example"));
-        for bad in [
-            "",
-            "a b",
-            "gâteau",
-            "x/24",
-            "300.1.1.1",
-            &"a".repeat(NAME_MAX + 1),
-        ] {
-            assert!(!is_name(bad), "{bad}");
-        }
-    }
 
     #[test]
     fn the_end_of_a_peer_is_told_with_the_number_of_its_tunnels() {

@@ -15,8 +15,9 @@ use wire::agent::{MAC_LEN, Proof, Sealed};
 use zeroize::Zeroizing;
 
 use super::CLOCKS_APART_MAX;
-use super::flood::{Bucket, PEER};
+use super::flood::PEER;
 use super::identity::{Identity, Keys};
+use crate::rate::Bucket;
 use crate::time::Instant;
 
 /// Messages that are remembered: those of all of the time in which one could be repeated, at the
@@ -92,7 +93,7 @@ impl Bond {
         if self.seen.contains(&proof) {
             return Err(Unproven::Repeated);
         }
-        if self.seen.len() >= SEEN_MAX || !self.opened.take(&PEER, PEER.burst, now) {
+        if self.seen.len() >= SEEN_MAX || !self.opened.take_one(PEER, now) {
             return Err(Unproven::OverRate);
         }
         self.seen.insert(proof);

@@ -13,47 +13,21 @@ use crypto::rand::Stream;
 use wire::agent::COOKIE_LEN;
 use zeroize::Zeroizing;
 
+use crate::rate::{Bucket, Rate};
 use crate::time::{Duration, Instant};
 
 /// Look-ups at once, and time until there is one more.
-const ALL: Rate = Rate {
-    burst: 128,
-    every: Duration::from_millis(10),
-};
+const ALL: Rate = Rate::new(128, Duration::from_millis(10));
+/// Those without a cookie.
+const HALF: Rate = ALL.with_burst(ALL.burst / 2);
 /// Messages of one peer that are opened, of those that it has made ([`super::bond`]).
-pub(super) const PEER: Rate = Rate {
-    burst: 128,
-    every: Duration::from_millis(10),
-};
+pub(super) const PEER: Rate = Rate::new(128, Duration::from_millis(10));
 /// The same for an address that has shown a cookie. Several users may sit behind one.
-const ADDRESS: Rate = Rate {
-    burst: 16,
-    every: Duration::from_millis(500),
-};
+const ADDRESS: Rate = Rate::new(16, Duration::from_millis(500));
 /// Addresses that are watched. Above it, an address that is not watched yet is refused.
 const ADDRESSES_MAX: usize = 4_096;
 /// A cookie lives for one to two of these.
 const COOKIE_SLOT: Duration = Duration::from_secs(30);
-
-pub(super) struct Rate {
-    pub(super) burst: u32,
-    pub(super) every: Duration,
-}
-
-/// What is taken, as the time when it is given back.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Bucket(Instant);
-
-impl Bucket {
-    pub(super) fn take(&mut self, rate: &Rate, burst: u32, now: Instant) -> bool {
-        let next = self.0.max(now) + rate.every;
-        let is_left = next.since(now) <= rate.every * burst;
-        if is_left {
-            self.0 = next;
-        }
-        is_left
-    }
-}
 
 /// What happens to a request of a stranger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +67,7 @@ impl Door {
         now: Instant,
     ) -> Gate {
         match self.prove(from, label, cookie, now) {
-            Gate::Cookie(_) if self.all.take(&ALL, ALL.burst / 2, now) => Gate::Open,
+            Gate::Cookie(_) if self.all.take_one(HALF, now) => Gate::Open,
             gate => gate,
         }
     }
@@ -118,23 +92,21 @@ impl Door {
 
     /// A look-up has led to a tunnel's referral: it is given back.
     pub(super) fn is_proven(&mut self) {
-        self.all.0 = Instant(self.all.0.0.saturating_sub(ALL.every.as_nanos() as u64));
+        self.all.give_back(ALL);
     }
 
     fn known(&mut self, address: IpAddr, now: Instant) -> Gate {
         let address = network_of(address);
         if self.addresses.len() >= ADDRESSES_MAX && !self.addresses.contains_key(&address) {
-            self.addresses.retain(|_, bucket| bucket.0 > now);
+            self.addresses.retain(|_, bucket| bucket.full_at() > now);
             if self.addresses.len() >= ADDRESSES_MAX {
                 return Gate::Shut;
             }
         }
         let own = self.addresses.entry(address).or_default();
-        let mut all = self.all;
-        let is_open = all.take(&ALL, ALL.burst, now) && own.take(&ADDRESS, ADDRESS.burst, now);
-        match is_open {
+        match self.all.has(ALL, now) && own.take_one(ADDRESS, now) {
             true => {
-                self.all = all;
+                self.all.take(ALL, now);
                 Gate::Open
             }
             false => Gate::Shut,
@@ -199,7 +171,7 @@ mod tests {
         let later = now + COOKIE_SLOT;
         assert_eq!(knock(&mut door, later), Gate::Open);
         let old = later + COOKIE_SLOT * 2;
-        door.all = Bucket(old + ALL.every * ALL.burst);
+        (0..ALL.burst).for_each(|_| door.all.take(ALL, old));
         assert!(matches!(knock(&mut door, old), Gate::Cookie(_)));
     }
 

@@ -17,10 +17,11 @@ use wire::agent::{COOKIE_LEN, Fate, Kind, Message, Retry as RetryMessage, Sealed
 
 use super::audit::{Event, Role, Step, Why};
 use super::bond::{Bond, Unproven};
-use super::flood::{Bucket, Door, Gate, Rate};
+use super::flood::{Door, Gate};
 use super::identity::{Fingerprint, Identity, Keys, digest};
 use super::retry::Retry;
 use super::{CLOCKS_APART_MAX, Clock, Digest, EXCHANGE_MAX, Handle};
+use crate::rate::{Bucket, Rate};
 use crate::time::{Calendar, Deadline, Duration, Instant};
 
 pub use store::{Answer, Ask, Half, REFUSALS_MAX, Record, Refusals, State, WRONG_USERS_MAX};
@@ -34,10 +35,7 @@ const REPEATS_MAX: u32 = 8;
 const STORE_MAX: Duration = Duration::from_secs(5);
 /// Lines of the log about refused requests: of those that no key has proven, which anybody can
 /// send, and of those that have spent none, which the holder of any key can send.
-const COMPLAINTS: Rate = Rate {
-    burst: 16,
-    every: Duration::from_secs(10),
-};
+const COMPLAINTS: Rate = Rate::new(16, Duration::from_secs(10));
 /// Requests in progress or remembered.
 const EXCHANGES_MAX: usize = 1_024;
 /// Pause between two sweeps of the database.
@@ -258,7 +256,7 @@ impl Host {
     pub fn handle_timeout(&mut self, now: Instant) {
         if now >= self.next_sweep {
             self.next_sweep = now + SWEEP_EVERY;
-            if self.unlogged > 0 && self.refusals.take(&COMPLAINTS, COMPLAINTS.burst, now) {
+            if self.unlogged > 0 && self.refusals.take_one(COMPLAINTS, now) {
                 let mut event = self.event(Step::Refused, now);
                 event.unlogged = std::mem::take(&mut self.unlogged);
                 self.outputs.push_back(Output::Audit(event));

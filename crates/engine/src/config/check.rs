@@ -102,12 +102,32 @@ impl Connection {
                     .into(),
             );
         }
+        if !self.fragments && self.has_ml_dsa() {
+            found.warning(
+                "fragmentation = false: IKE_AUTH with a certificate of ML-DSA has several times \
+                 the octets of a datagram, and travels in fragments of IP, which many networks drop"
+                    .into(),
+            );
+        }
         if self.version == Version::Either && self.begins() {
             found.error(
                 "a connection that begins needs version = 1 or version = 2: it never falls back"
                     .into(),
             );
         }
+    }
+
+    /// Whether an end proves itself by a certificate of ML-DSA, or may.
+    fn has_ml_dsa(&self) -> bool {
+        let own = match &self.local.method {
+            LocalMethod::Signature { chain, .. } => &chain[..],
+            LocalMethod::PresharedKey(_) | LocalMethod::Eap(_) => &[],
+        };
+        let store = self.remote.method.trust_store();
+        let trusted = store.map(|it| it.authorities.iter().chain(&it.pinned));
+        let all = own.iter().chain(trusted.into_iter().flatten());
+        let mut keys = all.filter_map(|it| it.signature_key().ok());
+        keys.any(|key| matches!(key.kind(), KeyKind::MlDsa(_)))
     }
 
     fn check_authentication(&self, found: &mut Findings) {

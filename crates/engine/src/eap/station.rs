@@ -88,6 +88,8 @@ pub enum Told {
     /// The gateway is content: the key that AUTH proves, and with TLS the server's certificates in
     /// DER, its own first, whose names are to be compared.
     Content(Secret, Option<Vec<Vec<u8>>>),
+    /// The gateway refuses us, and why.
+    Refused(String),
     /// The exchange is over, and why.
     Over(String),
 }
@@ -245,13 +247,13 @@ impl Station {
                 Ok(key) => Told::Content(key, Some(tls.peer())),
                 Err(why) => Told::Over(why),
             },
-            (Stage::Refused(why), _) => Told::Over((*why).to_owned()),
-            (Stage::Tls(tls), EapCode::Failure) => Told::Over(match tls.fault() {
-                Some(why) => why.to_owned(),
-                None => "the gateway refuses our certificate in EAP-TLS".into(),
-            }),
+            (Stage::Refused(why), _) => Told::Refused((*why).to_owned()),
+            (Stage::Tls(tls), EapCode::Failure) => match tls.fault() {
+                Some(why) => Told::Over(why.to_owned()),
+                None => Told::Refused("the gateway refuses our certificate in EAP-TLS".into()),
+            },
             (_, EapCode::Failure) => {
-                Told::Over("the gateway refuses the user without saying why".into())
+                Told::Refused("the gateway refuses the user without saying why".into())
             }
             _ => Told::Over("the gateway breaks the order of EAP".into()),
         }

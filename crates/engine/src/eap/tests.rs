@@ -84,7 +84,9 @@ fn outcome(user: &str, password: &str) -> (Result<String, String>, Result<bool, 
                 let is_same = server_key.is_some_and(|own| own.0 == key.0 && own.0.len() == 64);
                 return (verdict.expect("a verdict"), Ok(is_same));
             }
-            Told::Over(why) => return (verdict.unwrap_or(Err(String::new())), Err(why)),
+            Told::Refused(why) | Told::Over(why) => {
+                return (verdict.unwrap_or(Err(String::new())), Err(why));
+            }
         }
     }
     panic!("an exchange without end");
@@ -135,7 +137,7 @@ fn challenge() -> Eap {
 
 fn over(told: Told) -> String {
     match told {
-        Told::Over(why) => why,
+        Told::Refused(why) | Told::Over(why) => why,
         Told::Answer(_) => panic!("an answer"),
         Told::Content(..) => panic!("a key"),
     }

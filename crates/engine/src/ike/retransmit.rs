@@ -156,6 +156,13 @@ impl Retransmit {
         self.wait(now);
     }
 
+    /// Nobody can wait long for its answer: if its next repetition is far, begins again.
+    pub fn hurry(&mut self, now: Instant, out: &mut Outbox) {
+        if now + self.first_timeout < self.next {
+            self.begin_again(now, out);
+        }
+    }
+
     /// Octets of the message.
     pub fn octets(&self) -> usize {
         self.message.octets()
@@ -330,6 +337,23 @@ mod tests {
         assert_eq!(asked.deadline().at, Instant(5 * SECOND));
         asked.answered(Instant(4 * SECOND + SECOND / 10), &mut out);
         assert_eq!(out.round_trip().timeout(0), Duration::from_millis(500));
+    }
+
+    #[test]
+    fn what_nobody_can_wait_for_is_repeated_at_once_unless_that_happens_soon_anyway() {
+        let mut out = Outbox::default();
+        let mut asked = Retransmit::send(sent(), Instant(0), &mut out);
+        asked.hurry(Instant(SECOND / 2), &mut out);
+        assert_eq!(
+            (out.messages.len(), asked.deadline().at),
+            (1, Instant(SECOND))
+        );
+        for second in [1, 3] {
+            asked.fire(Instant(second * SECOND), &mut out).unwrap();
+        }
+        asked.hurry(Instant(4 * SECOND), &mut out);
+        assert_eq!(out.messages.len(), 4);
+        assert_eq!(asked.deadline().at, Instant(5 * SECOND));
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crypto::rand::Stream;
 use wire::ikev2::{
-    Gateway, KeyExchange, Notify, NotifyType, Payload, Redirect, first_unknown_critical,
+    self as wire2, Exchange, Gateway, KeyExchange, Notify, NotifyType, Payload, Redirect,
+    first_unknown_critical,
 };
 
 use super::Abilities;
@@ -23,7 +24,7 @@ use super::parts::{Parts, childless_supported, names_read, notify, notify_with};
 use super::ppk::{self, Agreed};
 use super::proposal::{self, Chosen};
 use super::ticket::Tickets;
-use super::window::{IkeSa, clear_message};
+use super::window::IkeSa;
 use crate::config::{Childless, Connection};
 use crate::counters::DropReason;
 use crate::ike::retransmit::Answered;
@@ -33,7 +34,9 @@ use crate::suite::Ikev2Suite;
 use crate::time::{Calendar, Instant};
 
 /// Octets of a first message that a responder reads.
-pub(super) const MAX_FIRST_BYTES: usize = 8 << 10;
+const MAX_FIRST_BYTES: usize = 8 << 10;
+/// The head of our answer.
+const HEAD: Clear = Clear::answer(Exchange::IkeSaInit);
 
 /// What a responder has for first messages.
 #[derive(Default)]
@@ -62,12 +65,7 @@ impl Gate<'_> {
     ) -> Result<(), Fault> {
         let asked = message.spis();
         let tell = |payload: Payload, out: &mut Outbox| {
-            let head = Clear {
-                exchange: message.exchange(),
-                id: 0,
-                is_initiator: false,
-                is_response: true,
-            };
+            let head = Clear::answer(message.exchange());
             out.messages.push(clear(head, asked, &[payload], path));
         };
         if let Some(away) = self.away.filter(|it| may_be_sent(it, parts, path)) {
@@ -116,8 +114,8 @@ pub(super) struct Answering {
     pub(super) init: Init,
     /// The first message, answered again if it is repeated.
     pub(super) answered: Answered,
-    /// The peer is above its quota: its request is looked at again then.
-    pub(super) looks_again_at: Instant,
+    /// The peer's request was dropped for this reason, and is looked at again then.
+    pub(super) looks_again: Option<(Instant, DropReason)>,
     /// It examines a peer by EAP.
     pub(super) examining: Option<Box<Examining>>,
 }
@@ -134,22 +132,12 @@ impl Answering {
         now: Instant,
         out: &mut Outbox,
     ) -> Result<Self, Fault> {
-        if message.octets().len() > MAX_FIRST_BYTES {
-            return Err(wire::codec::Malformed::TooMany("octets of a first message").into());
-        }
-        let asked = message.spis();
-        let found = message.read()?;
+        let found = read_first(message, path, out)?;
         let parts = Parts::sort(message.octets(), &found.clear)?;
         let tell = |payload: Payload, out: &mut Outbox| {
-            let told = clear_message(asked, false, true, &[payload], path);
+            let told = clear(HEAD, message.spis(), &[payload], path);
             out.messages.push(told);
         };
-        if let Some(kind) = first_unknown_critical(&found.clear) {
-            let kind = vec![kind];
-            let notice = notify_with(NotifyType::UnsupportedCriticalPayload, kind);
-            tell(notice, out);
-            return Err(DropReason::MalformedMessage.into());
-        }
         let (Some(offered), Some(theirs), Some(ni)) = (parts.sa, parts.exchange, parts.nonce)
         else {
             return Err(DropReason::MalformedMessage.into());
@@ -223,7 +211,7 @@ impl Answering {
         if candidates.iter().any(|it| it.childless != Childless::Never) {
             chain.push(childless_supported());
         }
-        let sent = clear_message(spis, false, true, &chain, path);
+        let sent = clear(HEAD, spis, &chain, path);
         let may_fragment = peer.fragmentation && fragments;
         Ok(Self {
             candidates,
@@ -242,10 +230,33 @@ impl Answering {
                 resumed: None,
             },
             answered: Answered::send(message.octets(), Some(sent), out),
-            looks_again_at: Instant::default(),
+            looks_again: None,
             examining: None,
         })
     }
+}
+
+/// The payloads of a first message. One with a critical payload that we do not know is answered.
+pub(super) fn read_first(
+    message: &Message<'_>,
+    path: Path,
+    out: &mut Outbox,
+) -> Result<wire2::Message, Fault> {
+    if message.octets().len() > MAX_FIRST_BYTES {
+        return Err(wire::codec::Malformed::TooMany("octets of a first message").into());
+    }
+    let found = message.read()?;
+    if let Some(kind) = first_unknown_critical(&found.clear) {
+        let notice = [notify_with(
+            NotifyType::UnsupportedCriticalPayload,
+            vec![kind],
+        )];
+        let head = Clear::answer(message.exchange());
+        out.messages
+            .push(clear(head, message.spis(), &notice, path));
+        return Err(DropReason::MalformedMessage.into());
+    }
+    Ok(found)
 }
 
 fn other_method(theirs: u16, suite: Ikev2Suite) -> Fault {

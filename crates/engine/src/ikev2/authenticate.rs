@@ -43,13 +43,15 @@ use crate::ike::auth::Proven;
 use crate::ike::nat::float;
 use crate::ike::retransmit::PATIENCE_WITHIN;
 use crate::ike::{AgreedChild, Fact, Fault, FirstChild, Role};
-use crate::quotas::Bucket;
+use crate::rate::Bucket;
 use crate::sa::{Path, Secret};
 use crate::time::{Calendar, Deadline, Duration, Instant};
 use crate::work::Work;
 
 use wanted::{refusal_of, unidentified, wanted_responder};
 
+#[cfg(test)]
+pub(super) use responder::MAX_WITHOUT_AUTH;
 pub(super) use responder::{Checks, given_up, is_given_up, on_request, on_verdict};
 
 /// What an initiator asks for in the same exchange.
@@ -262,6 +264,13 @@ impl Authenticating {
     /// Whether our identity is on the way, with its proof.
     pub(super) fn has_proven(&self) -> bool {
         self.due.is_none()
+    }
+
+    /// Whether the gateway may consider the IKE SA established: all that it needs is on the way.
+    pub(super) fn may_be_established(&self) -> bool {
+        let is_examined = self.init.resumed.is_none() && login_of(&self.connection).is_some();
+        let has_key = self.login.as_ref().is_some_and(|it| it.key.is_some());
+        self.has_proven() && (!is_examined || has_key)
     }
 
     #[cfg(test)]
@@ -581,5 +590,6 @@ fn establish(
         is_sent_away: false,
         resumed: init.resumed.map(|it| it.used.map(Box::new)),
         overtaken: Vec::new(),
+        is_over: false,
     }
 }

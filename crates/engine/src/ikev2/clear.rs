@@ -1,5 +1,5 @@
-//! Messages in clear outside of IKE_SA_INIT: IKE_SESSION_RESUME, and what is said of an IKE SA that
-//! is not there.
+//! Messages in clear: IKE_SA_INIT, IKE_SESSION_RESUME, and what is said of an IKE SA that is not
+//! there.
 
 use wire::ikev2::{self as wire2, Exchange, Flags, Header, Payload, write_payloads};
 
@@ -17,6 +17,28 @@ pub(super) struct Clear {
     /// We are the initiator of the IKE SA.
     pub(super) is_initiator: bool,
     pub(super) is_response: bool,
+}
+
+impl Clear {
+    /// Of a request that begins an IKE SA.
+    pub(super) const fn request(exchange: Exchange) -> Self {
+        Self {
+            exchange,
+            id: 0,
+            is_initiator: true,
+            is_response: false,
+        }
+    }
+
+    /// Of an answer to one.
+    pub(super) const fn answer(exchange: Exchange) -> Self {
+        Self {
+            exchange,
+            id: 0,
+            is_initiator: false,
+            is_response: true,
+        }
+    }
 }
 
 /// A message in clear.

@@ -25,7 +25,7 @@ use super::message::Message;
 use super::parts::Parts;
 use crate::counters::DropReason;
 use crate::ike::{Fact, Role, Sent, Spi, Spis};
-use crate::quotas::{Bucket, Rate};
+use crate::rate::{Bucket, Rate};
 use crate::sa::{Path, Secret};
 use crate::time::{Duration, Instant};
 

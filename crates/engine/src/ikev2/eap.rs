@@ -150,6 +150,15 @@ impl Examining {
         }
     }
 
+    /// Whether a server of RADIUS has seen a proof of the peer's, and has neither accepted nor
+    /// refused it. If the examination ends so, the proof counts as a wrong one.
+    pub(super) fn is_unsettled(&self) -> bool {
+        match &self.backend {
+            Backend::Own(_) => false,
+            Backend::Relay(relay) => relay.is_tried() && self.proven.is_none(),
+        }
+    }
+
     fn relay_mut(&mut self) -> Option<&mut Relay> {
         match &mut self.backend {
             Backend::Own(_) => None,
@@ -377,6 +386,7 @@ impl LoggingIn {
                         .into(),
                 )),
             },
+            Told::Refused(why) => Err(Fault::NotLetIn(why)),
             Told::Over(why) => Err(Fault::Unauthenticated(why)),
         }
     }

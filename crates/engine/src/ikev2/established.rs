@@ -1,6 +1,7 @@
 //! A session after both ends have authenticated: its IKE SAs, its children, and the requests that
 //! wait for the window.
 
+mod leaving;
 mod tickets;
 
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use super::configuration;
 use super::crash::{Crash, MAX_KEPT, Maker};
 use super::lost::{Resumption, Spent};
 use super::message::Message;
-use super::parts::{Parts, SUPERSEDED, asks_ticket, delete_ike, is_for_ike, notify, notify_with};
+use super::parts::{Parts, SUPERSEDED, asks_ticket, is_for_ike, notify, notify_with};
 use super::ppk::PpkInUse;
 use super::tasks::{Awaited, Queue, Task};
 use super::unfinished::Linked;
@@ -26,7 +27,7 @@ use crate::counters::DropReason;
 use crate::identity::Peer;
 use crate::ike::nat::NatFinding;
 use crate::ike::{ChildExchange, Fact, Fault, Lease, Refusal, Role, Spi};
-use crate::quotas::Bucket;
+use crate::rate::Bucket;
 use crate::sa::{ChildId, Path};
 use crate::time::{Deadline, Duration, Instant};
 
@@ -78,6 +79,8 @@ pub(super) struct Established {
     pub(super) resumed: Option<Option<Box<(Spent, Spi)>>>,
     /// Exchanges for children that were not begun, because others stand in their place.
     pub(super) overtaken: Vec<(ChildId, u32)>,
+    /// The peer knows that the session is over.
+    pub(super) is_over: bool,
 }
 
 /// A request of the peer that the node decides on, and our answer so far.
@@ -150,12 +153,15 @@ impl Established {
             // The peer has removed an IKE SA that was replaced, and got our delete of it again.
             Some(Fact::Crashed) if index > 0 => {
                 self.forget_replaced(index);
-                return vec![Fact::Pending];
+                self.pump(at);
+                let mut facts = vec![Fact::Pending];
+                facts.extend(self.take_overtaken());
+                return facts;
             }
             Some(fact) => return vec![fact],
             None => {}
         }
-        let opened = match self.sas[index].read(from, message, at.out) {
+        let opened = match self.sas[index].read(from, message, at.now, at.out) {
             Ok(Read::New(opened)) => opened,
             Ok(Read::Nothing) => return vec![Fact::Pending],
             Ok(Read::Unreadable(unreadable)) => {
@@ -192,6 +198,8 @@ impl Established {
 
     fn on_request(&mut self, index: usize, opened: Opened, at: &mut At<'_>) -> Vec<Fact> {
         match opened.exchange {
+            Exchange::Informational if self.queue.is_closed() => self.on_inform(index, &opened, at),
+            _ if self.queue.is_closed() => self.refuse_while_leaving(index, &opened, at),
             Exchange::Informational
                 if index == 0
                     && self.role == Role::Responder
@@ -229,8 +237,9 @@ impl Established {
             Awaited::Rekey(asked) => self.on_rekey_answer(spi, asked, opened, at),
             Awaited::DeletedChild { spi_in } => self.on_child_deleted(spi_in),
             Awaited::DeletedIke => {
-                if index > 0 {
-                    self.sas.remove(index);
+                match index {
+                    0 => self.is_over = true,
+                    _ => drop(self.sas.remove(index)),
                 }
                 vec![Fact::Heard]
             }
@@ -252,7 +261,7 @@ impl Established {
     /// Sends the next request that waits, if the window is free.
     pub(super) fn pump(&mut self, at: &mut At<'_>) {
         while self.sas[0].asked.is_none() && self.held_until.is_none() && self.question.is_none() {
-            if self.ask_addresses(at) {
+            if !self.queue.is_closed() && self.ask_addresses(at) {
                 return;
             }
             let unfinished = self.sas[0].unfinished.as_ref();
@@ -269,6 +278,7 @@ impl Established {
                 Some(Task::Probe(number)) => self.ask_probe(number, at),
                 Some(Task::Tell(payload)) => self.ask_read(payload, at),
                 Some(Task::Ticket) => self.ask_ticket(at),
+                Some(Task::DeleteIke) => self.ask_end(at),
                 Some(Task::Token) => {
                     let spis = self.sas[0].spis;
                     if let Some(token) = self.crash.token(spis) {
@@ -427,19 +437,6 @@ impl Established {
                 Some((number, sent))
             }
         }
-    }
-
-    /// The last message of the session: its end. An authentication that was not answered yet is
-    /// answered with a refusal.
-    pub(super) fn delete(&mut self, at: &mut At<'_>) {
-        let question = self.question.take();
-        if let Some(question) = question
-            && matches!(question.subject, Subject::Auth { .. })
-        {
-            let refusal = [notify(NotifyType::AuthenticationFailed)];
-            return self.sas[0].answer(&question.opened, &refusal, at);
-        }
-        self.sas[0].tell(Exchange::Informational, &[delete_ike()], at);
     }
 
     /// The session is at this path. Repetitions take it.

@@ -51,6 +51,7 @@ impl Established {
         notices.extend(self.sent_to(&parts));
         let is_over = parts.deletes.iter().any(|it| matches!(it, Delete::IkeSa));
         if is_over && self.ike_deleted(index, at) {
+            self.ended_by_peer();
             notices.push(Notification::DeletedIke);
         }
         match notices.is_empty() {

@@ -17,11 +17,12 @@ use std::sync::Arc;
 use crypto::hash::{Hash, is_equal};
 use crypto::key_exchange::{Initiator, Method};
 use crypto::rand::Stream;
-use wire::ikev2::{Gateway, Notify, NotifyType, Payload, first_unknown_critical};
+use wire::ikev2::{Exchange, Gateway, Notify, NotifyType, Payload, first_unknown_critical};
 
 use super::Abilities;
 use super::auth::{HASHES, Signed};
 use super::between::Between;
+use super::clear::{Clear, clear};
 use super::exchange;
 use super::fresh::{fresh_nonce, fresh_spi};
 use super::keys::{Keys, Nonces, Seed};
@@ -30,7 +31,7 @@ use super::message::Message;
 use super::parts::{Parts, names_read, notify, notify_name, notify_with};
 use super::ppk::{self, Agreed};
 use super::proposal;
-use super::window::{IkeSa, clear_message};
+use super::window::IkeSa;
 use crate::config::{Childless, Connection};
 use crate::counters::DropReason;
 use crate::ike::nat::{NatFinding, hash_of};
@@ -40,6 +41,8 @@ use crate::sa::{Path, Secret};
 use crate::suite::Ikev2Suite;
 use crate::time::{Deadline, Duration, Instant};
 
+/// The head of our request.
+const HEAD: Clear = Clear::request(Exchange::IkeSaInit);
 /// How long to wait for a better answer after an unauthenticated refusal.
 const GRACE: Duration = Duration::from_secs(3);
 /// How often an initiator starts again with a cookie or another method, whoever asks for it.
@@ -200,7 +203,7 @@ impl Asking {
         };
         let mut chain = request(&connection, (spis, path), &half, &nonce, None);
         chain.extend(travel.announcement());
-        let sent = clear_message(spis, true, false, &chain, path);
+        let sent = clear(HEAD, spis, &chain, path);
         let request = sent.message.clone();
         Self {
             connection,
@@ -350,7 +353,7 @@ impl Asking {
         let cookie = self.cookie.as_deref();
         let mut chain = request(&self.connection, ends, &self.half, &self.nonce, cookie);
         chain.extend(self.travel.announcement());
-        let sent = clear_message(spis, true, false, &chain, self.path);
+        let sent = clear(HEAD, spis, &chain, self.path);
         self.request = sent.message.clone();
         self.retransmit = Retransmit::send(sent, now, out);
         Ok(())

@@ -80,7 +80,7 @@ impl Init {
         let suite = self.suite;
         if let Some(secret) = secret {
             let secrets = [secret.as_ref()];
-            let seed = Seed::rekeyed((suite.prf, &sa.d), self.nonces(), &secrets, work);
+            let seed = Seed::rekeyed((suite.prf, &sa.d), Nonces::of(&self.nonces), &secrets, work);
             self.take_keys(sa, &seed, work)?;
         }
         if let Some(ppk) = ppk {
@@ -96,17 +96,10 @@ impl Init {
     }
 
     fn take_keys(&mut self, sa: &mut IkeSa, seed: &Seed, work: &mut Work) -> Result<(), Fault> {
-        let keys = Keys::derive(self.suite, seed, self.nonces(), sa.spis, work)?;
+        let keys = Keys::derive(self.suite, seed, Nonces::of(&self.nonces), sa.spis, work)?;
         sa.take_keys(&keys);
         self.p = keys.p;
         Ok(())
-    }
-
-    fn nonces(&self) -> Nonces<'_> {
-        Nonces {
-            initiator: &self.nonces.0,
-            responder: &self.nonces.1,
-        }
     }
 
     /// Initiator: names its key, and shows that it has it.
@@ -170,7 +163,7 @@ impl Init {
 
     /// The first octets of prf(PPK, Ni | Nr | SPIi | SPIr) (RFC 9867 §3.1).
     fn confirmation(&self, sa: &IkeSa, ppk: &Ppk, work: &mut Work) -> [u8; PPK_CONFIRMATION_LEN] {
-        let (nonces, spis) = (self.nonces(), sa.spis);
+        let (nonces, spis) = (Nonces::of(&self.nonces), sa.spis);
         let over = [
             nonces.initiator,
             nonces.responder,

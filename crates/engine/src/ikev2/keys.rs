@@ -34,7 +34,15 @@ pub(super) struct Nonces<'a> {
     pub(super) responder: &'a [u8],
 }
 
-impl Nonces<'_> {
+impl<'a> Nonces<'a> {
+    /// The initiator's first.
+    pub(super) fn of<T: AsRef<[u8]>>((initiator, responder): &'a (T, T)) -> Self {
+        Self {
+            initiator: initiator.as_ref(),
+            responder: responder.as_ref(),
+        }
+    }
+
     fn joined(self) -> Zeroizing<Vec<u8>> {
         Zeroizing::new([self.initiator, self.responder].concat())
     }

@@ -10,7 +10,7 @@ use crate::config::{Connection, Ppk};
 use crate::identity::Peer;
 use crate::ike::Spi;
 use crate::ike::auth::Proven;
-use crate::quotas::Bucket;
+use crate::rate::Bucket;
 use crate::sa::Secret;
 use crate::suite::Ikev2Suite;
 use crate::time::{Calendar, Instant};
@@ -83,6 +83,8 @@ pub(crate) struct Given {
     pub(crate) former: Option<Spent>,
     /// The keys of tickets have changed.
     pub(crate) has_new_key: bool,
+    /// There is none, because it would have so many octets, and this is the most.
+    pub(crate) too_large: Option<(usize, usize)>,
 }
 
 /// A session's part.

@@ -25,7 +25,7 @@ use super::unfinished::Unfinished;
 use super::window::{At, IkeSa, Opened};
 use crate::counters::DropReason;
 use crate::ike::{Complaint, Fact, Fault, Notification, Role, Spi, Spis};
-use crate::quotas::Rate;
+use crate::rate::Rate;
 use crate::suite::Ikev2Suite;
 use crate::time::Duration;
 use crate::work::Work;

@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 use super::message::Message;
 use crate::ike::Size;
 use crate::sa::Secret;
+use crate::time::{Deadline, Duration, Instant};
 use crate::work::{Task, Work};
 
 /// Octets of UDP payload that a message may have before it is split: the smallest IPv6 packet minus
@@ -25,6 +26,9 @@ pub(super) const MAX_UNFRAGMENTED: usize = 1280 - 40 - 8 - 4;
 pub(super) const MAX_FRAGMENTS: u16 = 64;
 /// Octets of a message in fragments at most.
 pub(super) const MAX_ASSEMBLED: usize = 32 << 10;
+/// Fragments of a message that is not complete are kept for this time (RFC 7383 §2.6): as long as a
+/// peer repeats what is missing.
+pub(super) const FRAGMENTS_KEPT: Duration = Duration::from_secs(60);
 /// Octets before the sealed part of a fragment: header, generic header, numbers.
 const FRAGMENT_HEAD: usize = HEADER_LEN + GENERIC_LEN + NUMBERS_LEN;
 /// Octets of an IV at most: a block of AES.
@@ -150,6 +154,8 @@ struct Partial {
     size: Size,
     /// The first fragment as received.
     head: Vec<u8>,
+    /// It is given up then.
+    until: Instant,
 }
 
 /// A chain of payloads, authentic and in clear.
@@ -182,6 +188,7 @@ impl Assembly {
         message_id: u32,
         numbers: FragmentNumbers,
         (first, clear, fragment): (PayloadKind, Zeroizing<Vec<u8>>, &Message<'_>),
+        now: Instant,
     ) -> Taken {
         if numbers.total > MAX_FRAGMENTS {
             return Taken::TooLong;
@@ -197,6 +204,7 @@ impl Assembly {
                 octets: 0,
                 size: Size::default(),
                 head: Vec::new(),
+                until: now + FRAGMENTS_KEPT,
             }));
         }
         let Some(partial) = &mut self.0 else {
@@ -237,9 +245,22 @@ impl Assembly {
         })
     }
 
+    /// When to call [`Self::give_up`].
+    pub(super) fn deadline(&self) -> Option<Deadline> {
+        self.0.as_ref().map(|it| Deadline {
+            at: it.until,
+            why: "give up a message of which fragments are missing",
+        })
+    }
+
+    /// Forgets a message that was not completed in time. Returns whether there was one.
+    pub(super) fn give_up(&mut self, now: Instant) -> bool {
+        self.0.take_if(|it| it.until <= now).is_some()
+    }
+
     /// Octets that are held.
     pub(super) fn octets(&self) -> usize {
-        self.0.as_ref().map_or(0, |it| it.octets)
+        self.0.as_ref().map_or(0, |it| it.octets + it.head.len())
     }
 }
 

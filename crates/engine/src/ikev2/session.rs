@@ -9,6 +9,7 @@ mod client;
 mod examined;
 #[cfg(test)]
 mod inside;
+mod leaving;
 mod mobike;
 mod redirect;
 mod requests;
@@ -97,6 +98,8 @@ pub struct Session {
     expires: Option<Instant>,
     /// The gateway has not answered it.
     ticket: Option<Box<Ticket>>,
+    /// It is over, and the peer must still be told.
+    is_leaving: bool,
     state: State,
 }
 
@@ -141,6 +144,7 @@ impl Session {
             round_trip: beginning.round_trip,
             expires: None,
             ticket: None,
+            is_leaving: false,
             state,
         };
         (session, out)
@@ -168,6 +172,7 @@ impl Session {
             round_trip: RoundTrip::default(),
             expires: None,
             ticket: None,
+            is_leaving: false,
             state: State::Answering(Box::new(answering)),
         })
     }
@@ -460,7 +465,7 @@ impl Session {
         out: &mut Outbox,
     ) -> (State, Vec<Fact>) {
         let again = |it: Authenticating, fact| (State::Authenticating(Box::new(it)), vec![fact]);
-        let opened = match authenticating.sa.read(from, message, out) {
+        let opened = match authenticating.sa.read(from, message, now, out) {
             Ok(Read::New(opened)) if opened.is_response => opened,
             Ok(Read::New(_) | Read::Nothing) => return again(authenticating, Fact::Pending),
             Ok(Read::Unreadable(it)) if !it.is_response() => {
@@ -479,8 +484,11 @@ impl Session {
             out,
         };
         match authenticating.on_answer(&opened, means.calendar, &mut at) {
-            Ok(Answered::Established(established, facts)) => {
+            Ok(Answered::Established(mut established, facts)) => {
                 self.ticket = None;
+                if self.is_leaving {
+                    established.leave(&mut at);
+                }
                 (State::Established(established), facts)
             }
             Ok(Answered::Again(it)) => (State::Authenticating(it), vec![Fact::Pending]),
@@ -508,7 +516,7 @@ impl Session {
             // Nobody knows yet who sends it, and it may be kept.
             return again(answering, Fact::Dropped(DropReason::MalformedMessage));
         }
-        let read = answering.sa.read(path, message, out);
+        let read = answering.sa.read(path, message, now, out);
         // Who sends what is authentic has our answer, and is where it comes from.
         let mut at = At {
             path,

@@ -38,6 +38,8 @@ pub(super) enum Task {
     Token,
     /// A ticket of the current IKE SA (RFC 5723 §4.1).
     Ticket,
+    /// The session is over.
+    DeleteIke,
 }
 
 /// A child that we ask for.
@@ -150,36 +152,56 @@ impl<S> Collision<S> {
 
 /// Requests that wait.
 #[derive(Default)]
-pub(super) struct Queue(VecDeque<Task>);
+pub(super) struct Queue {
+    waiting: VecDeque<Task>,
+    is_closed: bool,
+}
 
 impl Queue {
     /// Adds a request at the end. Returns it if there are too many.
     pub(super) fn add(&mut self, task: Task) -> Result<(), Task> {
-        if self.0.len() >= MAX_TASKS {
+        if self.waiting.len() >= MAX_TASKS {
             return Err(task);
         }
-        self.0.push_back(task);
+        if !self.is_closed {
+            self.waiting.push_back(task);
+        }
         Ok(())
     }
 
     /// Adds one that was refused and is asked again at once.
     pub(super) fn add_first(&mut self, task: Task) {
-        self.0.push_front(task);
+        if !self.is_closed {
+            self.waiting.push_front(task);
+        }
+    }
+
+    /// The session is over: what the peer is to be told still goes, the end comes last, and
+    /// nothing more is added.
+    pub(super) fn close(&mut self) {
+        self.waiting.retain(|task| matches!(task, Task::Tell(_)));
+        self.waiting.push_back(Task::DeleteIke);
+        self.is_closed = true;
+    }
+
+    /// Whether the session is over.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed
     }
 
     pub(super) fn next(&mut self) -> Option<Task> {
-        self.0.pop_front()
+        self.waiting.pop_front()
     }
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.waiting.is_empty()
     }
 
     /// Whether the next one cannot be sent while the peer has not finished this: a new IKE SA, or
     /// a child (RFC 7296 §2.25).
     pub(super) fn waits_for(&self, made: &Made) -> bool {
-        match self.0.front() {
+        match self.waiting.front() {
             Some(Task::RekeyIke(_)) => true,
             Some(Task::Child(_)) => matches!(made, Made::Ike(_)),
             _ => false,
@@ -188,7 +210,7 @@ impl Queue {
 
     /// The children that wait.
     pub(super) fn children(&self) -> impl Iterator<Item = &ChildTask> {
-        self.0.iter().filter_map(|task| match task {
+        self.waiting.iter().filter_map(|task| match task {
             Task::Child(child) => Some(&**child),
             _ => None,
         })
@@ -197,7 +219,7 @@ impl Queue {
     /// Removes children that are not wanted. Returns our SPIs in them.
     pub(super) fn remove_children(&mut self, is_unwanted: impl Fn(&ChildTask) -> bool) -> Vec<u32> {
         let mut removed = Vec::new();
-        self.0.retain(|task| match task {
+        self.waiting.retain(|task| match task {
             Task::Child(child) if is_unwanted(child) => {
                 removed.push(child.spi);
                 false
@@ -209,36 +231,40 @@ impl Queue {
 
     /// Whether a renewal of the IKE SA waits.
     pub(super) fn has_rekey(&self) -> bool {
-        self.0.iter().any(|task| matches!(task, Task::RekeyIke(_)))
+        let mut all = self.waiting.iter();
+        all.any(|task| matches!(task, Task::RekeyIke(_)))
     }
 
     /// Whether a request for a ticket waits.
     pub(super) fn has_ticket(&self) -> bool {
-        self.0.iter().any(|task| matches!(task, Task::Ticket))
+        let mut all = self.waiting.iter();
+        all.any(|task| matches!(task, Task::Ticket))
     }
 
     /// Whether the end of this child waits.
     pub(super) fn has_delete(&self, spi: u32) -> bool {
-        self.0
+        self.waiting
             .iter()
             .any(|task| matches!(task, Task::DeleteChild { spi_in, .. } if *spi_in == spi))
     }
 
     /// The end of this child need not be told any more.
     pub(super) fn remove_delete(&mut self, spi: u32) {
-        self.0
+        self.waiting
             .retain(|task| !matches!(task, Task::DeleteChild { spi_in, .. } if *spi_in == spi));
     }
 
     /// Whether a probe waits.
     pub(super) fn has_probe(&self) -> bool {
-        self.0.iter().any(|task| matches!(task, Task::Probe(_)))
+        let mut all = self.waiting.iter();
+        all.any(|task| matches!(task, Task::Probe(_)))
     }
 
     /// Takes the probe that waits, and gives its number.
     pub(super) fn take_probe(&mut self) -> Option<u32> {
-        let at = self.0.iter().position(|it| matches!(it, Task::Probe(_)))?;
-        match self.0.remove(at) {
+        let mut all = self.waiting.iter();
+        let at = all.position(|it| matches!(it, Task::Probe(_)))?;
+        match self.waiting.remove(at) {
             Some(Task::Probe(number)) => Some(number),
             _ => None,
         }
@@ -246,7 +272,8 @@ impl Queue {
 
     /// Removes renewals of the IKE SA: another one has renewed it.
     pub(super) fn remove_rekeys(&mut self) {
-        self.0.retain(|task| !matches!(task, Task::RekeyIke(_)));
+        self.waiting
+            .retain(|task| !matches!(task, Task::RekeyIke(_)));
     }
 }
 

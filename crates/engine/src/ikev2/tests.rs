@@ -14,6 +14,8 @@ mod ike_collisions;
 mod ike_crossings;
 mod init;
 mod late;
+mod leaving;
+mod long;
 mod ml_dsa;
 mod mobike;
 mod phones;

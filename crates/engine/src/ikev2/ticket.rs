@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use crypto::aead::{Aead, AeadKey, ICV_LEN, IV_LEN, SALT_LEN};
 use crypto::cert::CertificatePath;
+use crypto::counted::{fixed, put, take};
 use crypto::hash::{Hash, is_equal};
 use crypto::rand::Stream;
 use zeroize::Zeroizing;
@@ -31,14 +32,16 @@ use crate::time::{Calendar, Duration, Instant};
 pub const TICKET_LIFETIME: Duration = Duration::from_secs(12 * 3_600);
 /// How long a key seals: much longer than an IKE SA lives (RFC 5723 §6.2).
 pub const KEY_LIFETIME: Duration = Duration::from_secs(48 * 3_600);
-/// Octets of a ticket at most, so that a request with one is one datagram nearly everywhere.
-const MAX_TICKET: usize = 2_048;
+/// Octets of a ticket at most. A request with one is not encrypted, so IKE cannot split it: with
+/// all that it may have besides, a cookie too, it must fit into 1,500 octets of IPv6. Nearly all
+/// tickets are so short that it fits into 1,280 octets.
+pub(super) const MAX_TICKET: usize = 1_180;
 /// Used tickets that are remembered; beyond that, those that expire first are forgotten.
 const MAX_USED: usize = 1 << 16;
 /// Octets of a key.
 pub(crate) const KEY_LEN: usize = 32;
 /// The form of what is sealed.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Octets of the number of a key.
 const NUMBER_LEN: usize = 4;
 /// Octets of a nonce.
@@ -123,24 +126,37 @@ pub(super) struct Resumable {
     pub(super) has_ppk: bool,
 }
 
+/// What became of a request for a ticket.
+pub(super) enum Sealed {
+    /// A ticket and its name.
+    Ticket(TicketId, Vec<u8>),
+    /// A session of this kind gets none.
+    None,
+    /// It would have so many octets.
+    TooLarge(usize),
+}
+
 impl Tickets {
-    /// A ticket with this lifetime, and its name; `None` if the session is of a kind that gets none
-    /// or is too large for one. Returns whether the keys have changed.
+    /// A ticket with this lifetime. Returns whether the keys have changed.
     pub(super) fn seal(
         &mut self,
         carried: &Carried<'_>,
         expires: Calendar,
         now: Calendar,
         random: &mut Stream,
-    ) -> (Option<(TicketId, Vec<u8>)>, bool) {
+    ) -> (Sealed, bool) {
         let is_new = self.turn(now, random);
         let clear = carried.write(expires);
         let (Some(clear), Some(key)) = (clear, self.keys.last()) else {
-            return (None, is_new);
+            return (Sealed::None, is_new);
         };
+        let octets = HEAD_LEN + clear.len() + ICV_LEN;
+        if octets > MAX_TICKET {
+            return (Sealed::TooLarge(octets), is_new);
+        }
         let mut id = [0; NONCE_LEN];
         random.fill(&mut id);
-        let mut sealed = Vec::with_capacity(HEAD_LEN + clear.len() + ICV_LEN);
+        let mut sealed = Vec::with_capacity(octets);
         sealed.extend_from_slice(&key.number.to_be_bytes());
         sealed.extend_from_slice(&id);
         let (aead, iv) = key.prepare(&id);
@@ -149,8 +165,7 @@ impl Tickets {
         aead.seal(iv, &sealed[..NUMBER_LEN], &mut body, &mut icv);
         sealed.extend_from_slice(&body);
         sealed.extend_from_slice(&icv);
-        let ticket = (sealed.len() <= MAX_TICKET).then_some((id, sealed));
-        (ticket, is_new)
+        (Sealed::Ticket(id, sealed), is_new)
     }
 
     /// Opens a ticket and checks that it is still good for one of these connections.
@@ -296,7 +311,8 @@ impl Carried<'_> {
                 for text in [&name, &subject, &alternative] {
                     put(&mut out, text.as_bytes())?;
                 }
-                put(&mut out, &path.to_octets())?;
+                let store = connection.remote.method.trust_store()?;
+                put(&mut out, &path.to_octets(store)?)?;
             }
             (RemoteMethod::Eap(examiner), None) => {
                 // What a server of RADIUS has allowed, only it can allow again.
@@ -374,11 +390,9 @@ impl<'a> Read<'a> {
                 accepts.then(|| proven_by_key(connection, &claimed))
             }
             (BY_CERTIFICATE, [identity, subject, alternative, path]) => {
-                let path = CertificatePath::from_octets(path)?;
                 let store = connection.remote.method.trust_store()?;
-                if store.disbelieved_since(&path, calendar.0).is_some() {
-                    return None;
-                }
+                let path = CertificatePath::from_octets(path, store)?;
+                store.still_believes(&path, calendar.0).ok()?;
                 let of = |octets: &[u8]| match octets.is_empty() {
                     true => Some(None),
                     false => name(octets).map(Some),
@@ -403,7 +417,8 @@ impl<'a> Read<'a> {
                 let user = name(user)?;
                 let users = examiner.users.as_ref().filter(|_| !examiner.asks_servers)?;
                 let own = users.mark(&user, &Secret(self.d.to_vec()))?;
-                is_equal(&own, password).then(|| proven_by_eap(connection, &user))
+                let is_let_in = is_equal(&own, password) && connection.accepts(&user);
+                is_let_in.then(|| proven_by_eap(connection, &user))
             }
             _ => None,
         }
@@ -448,24 +463,4 @@ pub(super) fn mark(connection: &Connection) -> [u8; MARK_LEN] {
 
 fn digest(octets: &[u8]) -> Vec<u8> {
     Hash::Sha256.digest(&[octets]).as_ref().to_vec()
-}
-
-/// Octets behind their number; `None` if there are too many.
-fn put(out: &mut Vec<u8>, octets: &[u8]) -> Option<()> {
-    out.extend_from_slice(&u16::try_from(octets.len()).ok()?.to_be_bytes());
-    out.extend_from_slice(octets);
-    Some(())
-}
-
-fn fixed<'a, const N: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; N]> {
-    let (first, more) = rest.split_first_chunk()?;
-    *rest = more;
-    Some(first)
-}
-
-fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let len = u16::from_be_bytes(*fixed(rest)?);
-    let (octets, more) = rest.split_at_checked(len.into())?;
-    *rest = more;
-    Some(octets)
 }

@@ -55,16 +55,9 @@ pub(super) struct Linked {
 }
 
 impl UnfinishedChild {
-    fn nonces(&self) -> Nonces<'_> {
-        Nonces {
-            initiator: &self.nonces.0,
-            responder: &self.nonces.1,
-        }
-    }
-
     /// The lower of its nonces, which decides between two that cross.
     pub(super) fn lowest(&self) -> Vec<u8> {
-        self.nonces().lowest()
+        Nonces::of(&self.nonces).lowest()
     }
 
     /// The method of its next key exchange; `None`: all are done.
@@ -97,7 +90,8 @@ impl UnfinishedChild {
         debug_assert!(self.next_method().is_none(), "all key exchanges are done");
         let secrets: Vec<&[u8]> = self.secrets.iter().map(AsRef::as_ref).collect();
         let protection = self.agreed.suite.protection;
-        let [first, second] = keys::of_child(sa, protection, &secrets, self.nonces(), work)?;
+        let [first, second] =
+            keys::of_child(sa, protection, &secrets, Nonces::of(&self.nonces), work)?;
         (self.agreed.keys_out, self.agreed.keys_in) = match role {
             Role::Initiator => (first, second),
             Role::Responder => (second, first),
@@ -117,16 +111,9 @@ impl Linked {
 }
 
 impl Unfinished {
-    fn nonces(&self) -> Nonces<'_> {
-        Nonces {
-            initiator: &self.nonces.0,
-            responder: &self.nonces.1,
-        }
-    }
-
     /// The lower of its nonces, which decides between two that cross.
     pub(super) fn lowest(&self) -> Vec<u8> {
-        self.nonces().lowest()
+        Nonces::of(&self.nonces).lowest()
     }
 
     /// The method of its next key exchange; `None`: all are done.
@@ -138,7 +125,7 @@ impl Unfinished {
     /// The keys of all secrets. `old`: prf and SK_d of the IKE SA that is replaced.
     pub(super) fn keys(&self, old: (Hash, &Secret), work: &mut Work) -> Result<Keys, Fault> {
         let secrets: Vec<&[u8]> = self.secrets.iter().map(AsRef::as_ref).collect();
-        let nonces = self.nonces();
+        let nonces = Nonces::of(&self.nonces);
         let seed = Seed::rekeyed(old, nonces, &secrets, work);
         Keys::derive(self.suite, &seed, nonces, self.spis, work)
     }

@@ -7,8 +7,8 @@
 
 use crypto::rand::Stream;
 use wire::ikev2::{
-    self as wire2, Exchange, Flags, Header, Located, NotifyType, Payload, PayloadKind,
-    first_unknown_critical, payloads, write_payloads,
+    Exchange, Flags, Header, Located, NotifyType, Payload, PayloadKind, first_unknown_critical,
+    payloads, write_payloads,
 };
 use zeroize::{Zeroize, Zeroizing};
 
@@ -254,6 +254,7 @@ impl IkeSa {
         &mut self,
         from: Path,
         message: &Message<'_>,
+        now: Instant,
         out: &mut Outbox,
     ) -> Result<Read, DropReason> {
         if message.spis() != self.spis || message.our_role() != self.role {
@@ -287,7 +288,7 @@ impl IkeSa {
                     false => &mut self.requests,
                 };
                 let part = (protected.first, clear, message);
-                match assembly.take(message.id(), numbers, part) {
+                match assembly.take(message.id(), numbers, part, now) {
                     Taken::Whole(whole) => whole,
                     Taken::Kept => return Ok(Read::Nothing),
                     Taken::Useless => return Err(DropReason::RetransmittedMessage),
@@ -479,13 +480,20 @@ impl IkeSa {
             at: *at,
             why: "forget the last answer",
         });
-        [asked, answered].into_iter().flatten().min()
+        let (requests, responses) = (self.requests.deadline(), self.responses.deadline());
+        let all = [asked, answered, requests, responses];
+        all.into_iter().flatten().min()
     }
 
     /// Repeats our open request if it is time; [`Fault::TimedOut`] at the end. Forgets our last
-    /// answer if it is old.
+    /// answer if it is old, and messages of which fragments are missing.
     pub(super) fn fire(&mut self, now: Instant, out: &mut Outbox) -> Result<(), Fault> {
         self.answered.take_if(|(_, at)| *at <= now);
+        for assembly in [&mut self.requests, &mut self.responses] {
+            if assembly.give_up(now) {
+                out.drops.count(DropReason::IncompleteMessage);
+            }
+        }
         match &mut self.asked {
             Some(asked) => asked.retransmit.fire(now, out),
             None => Ok(()),
@@ -504,6 +512,13 @@ impl IkeSa {
     pub(super) fn begin_again(&mut self, now: Instant, out: &mut Outbox) {
         if let Some(asked) = &mut self.asked {
             asked.retransmit.begin_again(now, out);
+        }
+    }
+
+    /// Nobody can wait long for the answer to our open request.
+    pub(super) fn hurry(&mut self, now: Instant, out: &mut Outbox) {
+        if let Some(asked) = &mut self.asked {
+            asked.retransmit.hurry(now, out);
         }
     }
 
@@ -545,32 +560,5 @@ pub(super) const fn step(exchange: Exchange, number: u8) -> Step {
         Exchange::IkeFollowupKe => Step::Followup(number),
         Exchange::CreateChildSa => Step::Create(number),
         _ => Step::Inform(number),
-    }
-}
-
-/// A message in clear, of IKE_SA_INIT.
-pub(super) fn clear_message(
-    spis: Spis,
-    is_initiator: bool,
-    is_response: bool,
-    chain: &[Payload],
-    path: Path,
-) -> Sent {
-    let (next_payload, body) = write_payloads(chain);
-    let header = Header {
-        spis: wire2::Spis::from(spis),
-        next_payload,
-        minor_version: 0,
-        exchange: Exchange::IkeSaInit,
-        flags: Flags::of(is_initiator, is_response),
-        message_id: 0,
-    };
-    Sent {
-        path,
-        message: header.write(&body),
-        more: Vec::new(),
-        step: Step::Init(if is_response { 2 } else { 1 }),
-        payloads: names(chain.iter()),
-        may_fragment: false,
     }
 }

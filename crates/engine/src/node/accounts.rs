@@ -17,7 +17,7 @@ use super::stay::{AccountId, Stay, StayId, Summary, Traffic};
 use super::{EndCause, Event, Node, Timer};
 use crate::identity::Peer;
 use crate::plane::SaReport;
-use crate::sa::{ChildId, Direction};
+use crate::sa::{ChildId, Direction, Path};
 use crate::time::{Deadline, Duration, Instant};
 
 /// After this time an end is reported without the counts of a plane that does not answer.
@@ -181,14 +181,19 @@ impl Node {
     }
 
     /// The session that held an account is gone, and none has taken it over.
-    pub(super) fn end_stay(&mut self, session: &Session, cause: EndCause, now: Instant) {
-        let Some(id) = session.held.account else {
+    pub(super) fn end_stay(
+        &mut self,
+        (account, path): (Option<AccountId>, Path),
+        cause: EndCause,
+        now: Instant,
+    ) {
+        let Some(id) = account else {
             return;
         };
         let Some(account) = self.accounts.by_id.get_mut(&id) else {
             return;
         };
-        account.remote = session.path().remote;
+        account.remote = path.remote;
         account.ended = Some(Box::new((cause, now)));
         if account.open == 0 {
             return self.close_account(id);

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::hints::HINTS;
 use super::session::with_marker;
 use super::session_id::SessionId;
 use super::{EndCause, Node, Output};
@@ -18,7 +19,7 @@ impl Node {
     /// have, whichever end the message pretends to come from (RFC 6290 §9.2).
     pub(super) fn deny_ike_sa(&mut self, path: Path, message: &Message<'_>, now: Instant) {
         let spis = message.spis();
-        if self.sessions.has_spi(spis.initiator) || self.sessions.has_spi(spis.responder) {
+        if self.has_ike_sa(spis.initiator) || self.has_ike_sa(spis.responder) {
             return;
         }
         let gives = |it: &Arc<Connection>| it.version.has_v2() && it.crash_detection;
@@ -26,7 +27,7 @@ impl Node {
             return;
         }
         let answer = self.kept.maker().answer(message, path);
-        let Some(answer) = answer.filter(|_| self.hints.take(now)) else {
+        let Some(answer) = answer.filter(|_| self.hints.take_one(HINTS, now)) else {
             return;
         };
         let datagram = with_marker(path, answer.message);

@@ -205,6 +205,20 @@ pub enum Event {
         in_ms: u64,
         /// The number of the attempt.
         attempt: u32,
+        /// The gateway has refused us, so the wait grows long. A changed configuration, and a
+        /// reload of the same one, end it.
+        is_refused: bool,
+    },
+    /// A peer gets no ticket (RFC 5723): the first message with it would not be one datagram.
+    TicketTooLarge {
+        /// Connection.
+        connection: String,
+        /// Peer's identity as text.
+        peer: String,
+        /// Octets of its ticket.
+        octets: usize,
+        /// The most that fit.
+        most: usize,
     },
     /// Peers are sent to another gateway from now on, or no longer.
     Draining {

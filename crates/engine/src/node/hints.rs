@@ -8,31 +8,16 @@ use super::session::with_marker;
 use super::{IKE_PORT, Node, Output};
 use crate::ikev1::in_clear::{unknown_child, unknown_ike};
 use crate::ikev1::message::Message;
+use crate::rate::Rate;
 use crate::sa::{Path, Via};
 use crate::time::{Duration, Instant};
 
 /// Average time between two hints, also in a flood of forged packets.
 pub(super) const HINT_INTERVAL: Duration = Duration::from_millis(10);
-/// Hints that may leave at once, as a time.
-const BURST: Duration = Duration::from_secs(1);
-
-/// Recent hints.
-#[derive(Default)]
-pub(super) struct Hints {
-    /// When all of them would have left at the average rate.
-    spent_until: Instant,
-}
-
-impl Hints {
-    pub(super) fn take(&mut self, now: Instant) -> bool {
-        let from = self.spent_until.max(now);
-        let is_free = from.since(now) < BURST;
-        if is_free {
-            self.spent_until = from + HINT_INTERVAL;
-        }
-        is_free
-    }
-}
+/// Hints that may leave at once.
+pub(super) const HINTS_AT_ONCE: u32 = 100;
+/// The limit of hints, and of whatever else strangers are told.
+pub(super) const HINTS: Rate = Rate::new(HINTS_AT_ONCE, HINT_INTERVAL);
 
 impl Node {
     /// A message of phase 2 with unknown cookies. The hint carries these cookies, which only the
@@ -67,7 +52,7 @@ impl Node {
     }
 
     fn hint(&mut self, path: Path, hint: Vec<u8>, now: Instant) {
-        if !self.is_stopping && self.hints.take(now) {
+        if !self.is_stopping && self.hints.take_one(HINTS, now) {
             let datagram = Output::Datagram(path, with_marker(path, hint));
             self.outputs.push(datagram);
         }

@@ -501,17 +501,20 @@ impl Ike {
         }
     }
 
-    pub(super) fn delete(
+    /// Tells the peer that the session is over. Returns whether it must stay until the peer knows.
+    pub(super) fn leave(
         &mut self,
         exchange: u32,
         random: &mut Stream,
         now: Instant,
         out: &mut Outbox,
-    ) {
+    ) -> bool {
         match self {
-            V1(ike) => ike.delete(exchange, out),
-            V2(ike) => ike.delete(random, now, out),
+            V1(ike) if ike.is_established() => ike.delete(exchange, out),
+            V1(_) => {}
+            V2(ike) => return ike.leave(random, now, out),
         }
+        false
     }
 }
 

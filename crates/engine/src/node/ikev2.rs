@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::first_message::First;
 use super::half_open::{Room, Slot};
 use super::ike::Ike;
 use super::session::{Session, Stage};
@@ -42,10 +43,9 @@ impl Node {
                 return true;
             }
         };
+        let initiator = message.spis().initiator;
         let known = match message.is_first() {
-            true => self
-                .sessions
-                .begun_by((path.remote, message.spis().initiator)),
+            true => self.sessions.begun_by_v2(path.remote, initiator, octets),
             false => self.sessions.of_own_spi(message.own_spi()),
         };
         match known {
@@ -55,8 +55,13 @@ impl Node {
             }
             None if message.is_first() => self.on_first_of_ikev2(path, &message, now),
             _ => {
-                self.drops.count(DropReason::UnknownCookies);
-                self.deny_ike_sa(path, &message, now);
+                match self.farewells.of_own_spi(message.own_spi()) {
+                    Some(id) => self.on_farewell(id, path, &message, now),
+                    None => {
+                        self.drops.count(DropReason::UnknownCookies);
+                        self.deny_ike_sa(path, &message, now);
+                    }
+                }
                 true
             }
         }
@@ -71,7 +76,7 @@ impl Node {
         }
         // An exchange with ourselves: an attacker who relays our messages between both ends of it
         // would make us authenticate ourselves.
-        if self.sessions.has_spi(message.spis().initiator) {
+        if self.has_ike_sa(message.spis().initiator) {
             self.drops.count(DropReason::Reflected);
             return true;
         }
@@ -107,7 +112,9 @@ impl Node {
                 let slot = Slot::new(share, address, now);
                 let stage = Stage::HalfOpen(Box::new(slot));
                 let mut session = Session::new(Ike::V2(Box::new(ike)), stage, now);
-                session.first_message = Some(Box::new((path.remote, message.spis().initiator)));
+                let spi = message.spis().initiator;
+                let first = First::of_v2(path.remote, spi, message.octets());
+                session.first_message = Some(Box::new(first));
                 let id = self.sessions.add(session);
                 self.half_open.begin(id, slot);
                 self.flush(Some(id), out);
@@ -153,7 +160,7 @@ impl Node {
         let Some(ike) = session.ike.v2_mut() else {
             return;
         };
-        let was_proven = ike.has_proven();
+        let (was_proven, had_open_proof) = (ike.has_proven(), ike.has_open_proof());
         let means = Means {
             random: &mut self.random,
             quotas: has_quotas.then_some(&mut self.quotas),
@@ -164,6 +171,12 @@ impl Node {
         let facts = ike.on_message(path, message, means, now, &mut out);
         if !message.is_first() && facts.iter().any(is_authentic) {
             self.half_open_heard(id, room, now);
+        }
+        let Some(ike) = self.sessions.get(&id).and_then(|it| it.ike.v2()) else {
+            return;
+        };
+        if had_open_proof && !ike.has_open_proof() {
+            self.proof_was_wrong(path.remote.ip(), now);
         }
         let Some(ike) = self.sessions.get(&id).and_then(|it| it.ike.v2()) else {
             return;
@@ -223,6 +236,7 @@ impl Node {
         session.ike.conclude(&mut self.random, now, &mut out);
         self.withhold(id, &mut out);
         self.flush(Some(id), out);
+        self.forget_overtaken(id, now);
     }
 
     pub(super) fn on_ikev2_fact(&mut self, id: SessionId, path: Path, fact: Fact, now: Instant) {

@@ -1,5 +1,6 @@
 //! Received datagrams: marker, fragments, their session, and the resulting facts.
 
+use super::first_message::First;
 use super::half_open::{Room, Slot};
 use super::ike::Ike;
 use super::proof::LEAST_MESSAGE_BYTES;
@@ -78,7 +79,7 @@ impl Node {
     fn on_message(&mut self, path: Path, message: &Message<'_>, now: Instant) {
         let is_first = message.is_phase1() && message.is_unanswered();
         let known = if is_first {
-            let first = (path.remote, message.spis().initiator);
+            let first = First::of_v1(path.remote, message.spis().initiator);
             self.sessions.begun_by(first)
         } else {
             self.sessions.named(message.spis())
@@ -141,7 +142,8 @@ impl Node {
                 let slot = Slot::new(share, address, now);
                 let stage = Stage::HalfOpen(Box::new(slot));
                 let mut session = Session::new(Ike::V1(ike), stage, now);
-                session.first_message = Some(Box::new((path.remote, message.spis().initiator)));
+                let first = First::of_v1(path.remote, message.spis().initiator);
+                session.first_message = Some(Box::new(first));
                 let id = self.sessions.add(session);
                 self.half_open.begin(id, slot);
                 self.flush(Some(id), out);
@@ -440,7 +442,7 @@ impl Node {
     fn peer_complains(&mut self, id: SessionId, complaint: &Complaint, now: Instant) {
         if complaint.is_about_identity && self.ends_with_identity(id) {
             let name = &complaint.name;
-            let fault = Fault::Unauthenticated(format!("the peer refused with {name}"));
+            let fault = Fault::NotLetIn(format!("the peer refused with {name}"));
             self.drops.count(fault.drop_reason());
             return self.fail_session(id, &fault, now);
         }

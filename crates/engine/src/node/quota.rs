@@ -37,9 +37,12 @@ impl Node {
         let id = match timer {
             Timer::Session(id) => id,
             Timer::Child(child) => self.children.get(&child)?.session?,
-            Timer::Station(_) | Timer::Accounts | Timer::Reminder | Timer::Radius | Timer::Away => {
-                return None;
-            }
+            Timer::Station(_)
+            | Timer::Accounts
+            | Timer::Reminder
+            | Timer::Radius
+            | Timer::Away
+            | Timer::Farewell(_) => return None,
         };
         self.sessions.get(&id)?.ike.identity().cloned()
     }

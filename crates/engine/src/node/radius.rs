@@ -1,6 +1,6 @@
 //! Servers of RADIUS that examine peers of IKEv2: what sessions ask them, and what they answer.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::session_id::SessionId;
 use super::timers::Timer;
@@ -81,14 +81,25 @@ impl Node {
         self.timers.arm(Timer::Radius, armed, deadline);
     }
 
+    /// A proof for a server of RADIUS, from this address, was wrong: the server has refused it, or
+    /// its sender has gone away before the server could.
+    pub(super) fn proof_was_wrong(&mut self, from: IpAddr, now: Instant) {
+        if self.config.limits.has_quotas {
+            self.quotas.was_wrong(from, now);
+        }
+    }
+
     fn on_verdict(&mut self, id: SessionId, verdict: Verdict, now: Instant) {
-        let Some(session) = self.sessions.get_mut(&id) else {
+        let Some(session) = self.sessions.get(&id) else {
             return;
         };
         let path = session.path();
-        if matches!(verdict, Verdict::Reject { .. }) && self.config.limits.has_quotas {
-            self.quotas.was_wrong(path.remote.ip(), now);
+        if matches!(verdict, Verdict::Reject { .. }) {
+            self.proof_was_wrong(path.remote.ip(), now);
         }
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
         let mut out = session.ike.outbox();
         let Some(ike) = session.ike.v2_mut() else {
             return;

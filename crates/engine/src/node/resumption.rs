@@ -34,6 +34,15 @@ impl Node {
         };
         let (tickets, random) = self.kept.tickets();
         let given = ike.grant_ticket(tickets, (calendar, now), random);
+        if let Some((octets, most)) = given.too_large {
+            let peer = ike.identity().map(ToString::to_string);
+            self.outputs.tell(Event::TicketTooLarge {
+                connection: session.connection_name().unwrap_or_default(),
+                peer: peer.unwrap_or_default(),
+                octets,
+                most,
+            });
+        }
         if let Some(former) = given.former {
             tickets.spend(former.expires, former.id);
         }

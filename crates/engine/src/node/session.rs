@@ -7,6 +7,7 @@ mod stage;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::first_message::First;
 use super::ike::Ike;
 use super::liveness::{Liveness, UNHEARD};
 
@@ -39,7 +40,7 @@ pub(super) struct Session {
     pub(super) ike: Ike,
     pub(super) stage: Stage,
     /// The key by which a responder finds the session when its first message is repeated.
-    pub(super) first_message: Option<Box<(std::net::SocketAddr, Spi)>>,
+    pub(super) first_message: Option<Box<First>>,
     pub(super) held: Held,
     pub(super) liveness: Liveness,
     /// The peer has moved and has not yet answered from there.
@@ -404,8 +405,10 @@ impl Node {
         };
         let children = core::mem::take(&mut session.held.children);
         let had_children = children.iter().any(|child| self.children.is_up(*child));
+        // In IKEv2 they end with their IKE SA (RFC 7296 §1.4.1).
+        let deletes_each = tells_peer && !session.ike.is_v2();
         for child in children {
-            self.close_child(child, cause.clone(), tells_peer, now);
+            self.close_child(child, cause.clone(), deletes_each, now);
         }
         let pending = self.sessions[&id].ike.exchanges().into_iter();
         let pending: Vec<(ChildId, bool)> = pending.map(|it| (it.child, it.is_asked)).collect();
@@ -419,11 +422,11 @@ impl Node {
         let Some(mut session) = self.sessions.remove(id) else {
             return;
         };
-        if tells_peer && session.ike.is_established() {
-            let mut out = Outbox::default();
-            session
-                .ike
-                .delete(exchange, &mut self.random, now, &mut out);
+        let mut is_leaving = false;
+        if tells_peer {
+            let mut out = session.ike.outbox();
+            let random = &mut self.random;
+            is_leaving = session.ike.leave(exchange, random, now, &mut out);
             self.flush(None, out);
         }
         self.give_up(id, &session, now);
@@ -436,12 +439,16 @@ impl Node {
                 cause: cause.clone(),
             });
         }
-        self.end_stay(&session, cause.clone(), now);
+        let (replaced, stay) = (session.replaces(), (session.held.account, session.path()));
+        if let (true, Ike::V2(ike)) = (is_leaving, session.ike) {
+            self.say_farewell(id, ike, now);
+        }
+        self.end_stay(stay, cause.clone(), now);
         for (child, _) in pending.into_iter().filter(|(_, is_asked)| *is_asked) {
             // Another session took over: it continues the requests of this one.
             self.begin_child(self.home_of(id, child), child, now);
         }
-        if let Some(old) = session.replaces() {
+        if let Some(old) = replaced {
             self.renew_later(old, now);
         }
         self.station_lost(id, &cause, now);
@@ -457,6 +464,9 @@ impl Node {
 
     /// Releases the entries and addresses of a session that was just removed.
     fn give_up(&mut self, id: SessionId, session: &Session, now: Instant) {
+        if session.ike.v2().is_some_and(|ike| ike.has_open_proof()) {
+            self.proof_was_wrong(session.path().remote.ip(), now);
+        }
         match (&session.stage, session.ike.identity()) {
             (Stage::Established(..), Some(identity)) => self.quotas.leave(identity),
             (Stage::HalfOpen(slot), _) => self.half_open.fail(id, **slot, now),
@@ -482,6 +492,9 @@ impl Node {
             path: session.path(),
             reason: fault.to_string(),
         });
+        if matches!(fault, Fault::NotLetIn(_)) {
+            self.station_refused(id);
+        }
         self.begin_again(id, fault, now);
         self.close_session(id, EndCause::Failed(fault.to_string()), false, now);
     }

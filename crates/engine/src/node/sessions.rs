@@ -4,6 +4,7 @@ use core::ops::Index;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
+use super::first_message::First;
 use super::session::Session;
 use super::session_id::SessionId;
 use crate::identity::Peer;
@@ -17,8 +18,8 @@ pub(super) struct Sessions {
     next: u32,
     /// Our own SPI of every session's IKE SA.
     by_spi: BTreeMap<Spi, SessionId>,
-    /// At a responder: the peer's address and SPI, while the peer may repeat its first message.
-    by_first_message: BTreeMap<(SocketAddr, Spi), SessionId>,
+    /// At a responder, while the peer may repeat its first message.
+    by_first_message: BTreeMap<First, SessionId>,
     /// The peers of established sessions; the oldest session of a peer is first.
     by_peer: BTreeSet<(Peer, SessionId)>,
 }
@@ -139,9 +140,21 @@ impl Sessions {
         self.by_spi.contains_key(&spi)
     }
 
-    /// The session that a first message with this address and SPI started.
-    pub(super) fn begun_by(&self, first: (SocketAddr, Spi)) -> Option<SessionId> {
+    /// The session that this first message started.
+    pub(super) fn begun_by(&self, first: First) -> Option<SessionId> {
         self.by_first_message.get(&first).copied()
+    }
+
+    /// The same for IKEv2. Nothing is computed if none with this address and SPI started one.
+    pub(super) fn begun_by_v2(
+        &self,
+        from: SocketAddr,
+        spi: Spi,
+        message: &[u8],
+    ) -> Option<SessionId> {
+        let range = First::all_of_v2(from, spi);
+        self.by_first_message.range(range).next()?;
+        self.begun_by(First::of_v2(from, spi, message))
     }
 
     /// Forgets the first message of a session, so that the same message starts a new session.
@@ -189,11 +202,9 @@ impl Sessions {
         self.by_peer.len()
     }
 
-    /// Addresses and SPIs of the first messages that may be repeated.
+    /// The first messages that may be repeated.
     #[cfg(test)]
-    pub(super) fn first_messages(
-        &self,
-    ) -> impl ExactSizeIterator<Item = &(SocketAddr, Spi)> + Clone {
+    pub(super) fn first_messages(&self) -> impl ExactSizeIterator<Item = &First> + Clone {
         self.by_first_message.keys()
     }
 }

@@ -10,6 +10,7 @@ mod inner;
 mod ousted;
 mod race;
 mod redirected;
+mod refused;
 mod table;
 
 use std::net::{IpAddr, SocketAddr};
@@ -23,6 +24,9 @@ pub(super) use self::race::{ANSWERED, HEAD_START};
 use self::redirected::Redirected;
 #[cfg(test)]
 pub(super) use self::redirected::{MAX_REDIRECTS, PERIOD};
+#[cfg(test)]
+pub(super) use self::refused::MAX_REFUSED_BACKOFF;
+use self::refused::Refused;
 pub(super) use self::table::Stations;
 use super::ike::{Ike, Start as Beginning};
 use super::session::{Purpose, Session, Stage};
@@ -38,7 +42,7 @@ use crate::time::{Deadline, Duration, Instant};
 
 /// Longest wait before the first new attempt; doubles with each attempt.
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
-/// The longest wait between attempts.
+/// The longest wait between attempts, unless the gateway refuses us.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
 /// A connection that we initiate.
@@ -49,12 +53,12 @@ pub(super) struct Station {
     pub(super) state: State,
     renewal: Option<SessionId>,
     race: Race,
-    /// The gateway address that was last used.
+    /// The gateway's address that is used, or was last.
     used: Option<SocketAddr>,
     /// Index of the next attempt's first address.
     first: usize,
-    /// Addresses that the last attempt did not use, and why.
-    pub(super) passed_over: Vec<String>,
+    /// The gateway's addresses that are not used, and why.
+    passed_over: Vec<(SocketAddr, String)>,
     attempt: u32,
     /// Exchanges of this attempt that were restarted.
     restarts: u32,
@@ -62,6 +66,7 @@ pub(super) struct Station {
     had: Vec<IpAddr>,
     retry_children_at: Option<Instant>,
     ousted: Ousted,
+    refused: Refused,
     /// What its next session goes on from, and at which address.
     ticket: Option<(IpAddr, Box<Ticket>)>,
     redirected: Redirected,
@@ -164,6 +169,7 @@ impl Node {
             had: Vec::new(),
             retry_children_at: None,
             ousted: Ousted::default(),
+            refused: Refused::default(),
             ticket: None,
             redirected: Redirected::default(),
             crashed: None,
@@ -199,6 +205,7 @@ impl Node {
                     children.into_iter().for_each(|child| self.expect(child));
                 }
                 self.stations[index].attempt = 0;
+                self.stations[index].refused = Refused::default();
                 self.attempt(index, now);
             }
         }
@@ -401,6 +408,7 @@ impl Node {
             let station = &mut self.stations[index];
             station.state = State::Up(id);
             (station.attempt, station.first) = (0, 0);
+            station.refused = Refused::default();
             self.watch(id, now);
             // Our address may have changed meanwhile.
             self.follow_addresses(index, now);
@@ -498,17 +506,19 @@ impl Node {
     fn back_off(&mut self, index: usize, now: Instant) {
         let jitter = f64::from(self.random.u32() >> 16) / 65536.0;
         let station = &mut self.stations[index];
+        let refused = station.refused.take_wait();
         let doubled = FIRST_BACKOFF.saturating_mul(1 << station.attempt.min(16));
+        let longest = refused.unwrap_or_else(|| doubled.min(MAX_BACKOFF));
         // Random waits keep hundreds of clients of one gateway from returning at once.
-        let rest = station.ousted.rest(now);
-        let wait = doubled.min(MAX_BACKOFF).mul_f64(0.25 + 0.75 * jitter);
-        let wait = wait.max(rest);
+        let wait = longest.mul_f64(0.25 + 0.75 * jitter);
+        let wait = wait.max(station.ousted.rest(now));
         station.attempt = station.attempt.saturating_add(1);
         station.state = State::Backoff(now + wait);
         let event = Event::RetryScheduled {
             connection: station.connection.name.clone(),
             in_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
             attempt: station.attempt,
+            is_refused: refused.is_some(),
         };
         self.outputs.tell(event);
         self.arm_station(index);

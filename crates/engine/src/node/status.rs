@@ -45,8 +45,7 @@ pub struct ConnectionStatus {
     pub is_legacy: bool,
     /// For a station that is up: children that are not up, and where they lead.
     pub missing: Vec<String>,
-    /// For a station whose gateway has several addresses: those that the last attempt did not use,
-    /// and why.
+    /// For a station whose gateway has several addresses: those that are not used, and why.
     pub passed_over: Vec<String>,
     /// Established or in progress.
     pub sessions: Vec<SessionStatus>,
@@ -184,7 +183,7 @@ impl Node {
                     (false, Some(station)) => station.state.into(),
                 },
                 missing: station.map(|it| self.missing(it)).unwrap_or_default(),
-                passed_over: station.map(|it| it.passed_over.clone()).unwrap_or_default(),
+                passed_over: station.map(|it| it.not_used()).unwrap_or_default(),
                 is_legacy: connection.is_legacy,
                 sessions,
             }
@@ -257,6 +256,8 @@ impl Node {
                 age: now.since(pair.since),
             })
         });
+        let here = session.path().remote.ip();
+        let others = ike.peer_addresses().iter().filter(|it| **it != here);
         SessionStatus {
             peer: ike.identity().map(|peer| peer.identity().clone()),
             path: session.path(),
@@ -274,7 +275,7 @@ impl Node {
             is_resumed: ike.is_resumed(),
             has_mobike: ike.has_mobike(),
             moves: session.moves(),
-            peer_addresses: ike.peer_addresses().to_vec(),
+            peer_addresses: others.copied().collect(),
             age: ike.since().map(|since| now.since(since)),
             inner: session
                 .held

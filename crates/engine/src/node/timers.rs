@@ -23,6 +23,8 @@ pub(super) enum Timer {
     Radius,
     /// Connected peers are sent to another gateway one by one.
     Away,
+    /// A session that is over, whose peer does not know yet.
+    Farewell(SessionId),
 }
 
 impl Timer {

@@ -5,16 +5,17 @@
 
 use crate::ikev1::message::{is_later, refuse_later};
 
-use super::hints::Hints;
+use super::hints::HINTS;
 use super::session::with_marker;
 use super::{Event, Node, Output};
 use crate::counters::DropReason;
+use crate::rate::Bucket;
 use crate::sa::Path;
 use crate::time::Instant;
 
 /// The rate limit of answers, separate from that of hints, which stations wait for.
 #[derive(Default)]
-pub(super) struct Versions(Hints);
+pub(super) struct Versions(Bucket);
 
 impl Node {
     /// Whether a message has a later version. If so, it is dropped here.
@@ -29,7 +30,7 @@ impl Node {
         let is_owed = !self.is_stopping
             && refusal.len() <= message.len()
             && !self.config.between(path).is_empty()
-            && self.versions.0.take(now);
+            && self.versions.0.take_one(HINTS, now);
         if is_owed {
             let datagram = Output::Datagram(path, with_marker(path, refusal));
             self.outputs.push(datagram);

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use super::{Bucket, Rate};
+use super::Told;
+use crate::rate::{Bucket, Rate};
 use crate::site::Site;
 use crate::time::{Duration, Instant};
 
@@ -16,27 +17,40 @@ const SITES_MAX: usize = 4_096;
 
 /// Sites with wrong passwords.
 #[derive(Default)]
-pub(super) struct Guesses(BTreeMap<Site, Bucket>);
+pub(super) struct Guesses(BTreeMap<Site, Wrong>);
+
+/// The wrong passwords of a site.
+#[derive(Default)]
+struct Wrong {
+    bucket: Bucket,
+    /// When its refusal was last logged.
+    told: Told,
+}
 
 impl Guesses {
-    /// Whether a password may be tried from here.
-    pub(super) fn has_room(&self, from: IpAddr, now: Instant) -> bool {
-        let bucket = self.0.get(&Site::of(from));
-        bucket.is_none_or(|bucket| bucket.has(WRONG, now))
+    /// Whether a password may be tried from here. If not, whether the log says so.
+    pub(super) fn room(&mut self, from: IpAddr, now: Instant) -> Result<(), bool> {
+        match self.0.get_mut(&Site::of(from)) {
+            Some(wrong) if !wrong.bucket.has(WRONG, now) => Err(wrong.told.is_due(now)),
+            _ => Ok(()),
+        }
     }
 
     /// It was wrong.
     pub(super) fn count(&mut self, from: IpAddr, now: Instant) {
         let site = Site::of(from);
         if self.0.len() >= SITES_MAX && !self.0.contains_key(&site) {
-            self.0.retain(|_, bucket| bucket.0 > now);
-            let fullest = self.0.iter().min_by_key(|(_, bucket)| bucket.0);
+            self.0.retain(|_, wrong| wrong.bucket.full_at() > now);
+            let fullest = self
+                .0
+                .iter()
+                .min_by_key(|(_, wrong)| wrong.bucket.full_at());
             let fullest = fullest.map(|(site, _)| *site);
             if let Some(fullest) = fullest.filter(|_| self.0.len() >= SITES_MAX) {
                 self.0.remove(&fullest);
             }
         }
-        self.0.entry(site).or_default().take(WRONG, now);
+        self.0.entry(site).or_default().bucket.take(WRONG, now);
     }
 }
 
@@ -47,7 +61,7 @@ mod tests {
     fn tries(guesses: &mut Guesses, from: &str, now: Instant) -> usize {
         let from = from.parse().unwrap();
         let all = (0..100).take_while(|_| {
-            let has_room = guesses.has_room(from, now);
+            let has_room = guesses.room(from, now).is_ok();
             if has_room {
                 guesses.count(from, now);
             }
@@ -66,6 +80,21 @@ mod tests {
         assert_eq!(tries(&mut guesses, "2001:db8:1:2::9", now), 0);
         let later = now + Duration::from_secs(60);
         assert_eq!(tries(&mut guesses, "192.0.2.1", later), 2);
+    }
+
+    #[test]
+    fn the_log_says_so_once_a_minute() {
+        let mut guesses = Guesses::default();
+        let (from, mut now) = ("192.0.2.1".parse().unwrap(), Instant(0));
+        let mut told = 0;
+        for _ in 0..600 {
+            now = now + Duration::from_secs(1);
+            match guesses.room(from, now) {
+                Ok(()) => guesses.count(from, now),
+                Err(is_due) => told += u32::from(is_due),
+            }
+        }
+        assert!((9..=10).contains(&told), "{told}");
     }
 
     #[test]

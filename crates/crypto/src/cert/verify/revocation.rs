@@ -33,6 +33,18 @@ impl TrustStore {
         })
     }
 
+    /// Whether a path that passed before would pass now, as far as lists, their rule and pins say.
+    /// In contrast to [`Self::disbelieved_since`], a list that the rule demands must be there and
+    /// in force. Does not look at the dates of certificates.
+    pub fn still_believes(&self, path: &CertificatePath, now: i64) -> Result<(), CertFault> {
+        if let Some(fault) = self.disbelieved_since(path, now) {
+            return Err(fault);
+        }
+        let mut budget = Budget::default();
+        let mut steps = path.steps.iter();
+        steps.try_for_each(|step| self.check_step(step, now, &mut budget))
+    }
+
     /// What is wrong with each list that does not count at `now`, in their order. Skips a list that
     /// a newer one replaced. A list of an authority whose certificate only peers send is
     /// [`ListFault::Unmatched`].

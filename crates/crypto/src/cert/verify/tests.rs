@@ -711,20 +711,53 @@ fn a_path_that_was_written_and_read_is_disbelieved_as_it_was() {
         ..TrustStore::default()
     };
     let path = store.verify(&leaf, &[], NOW).unwrap().path;
-    let octets = path.to_octets();
-    let read = crate::cert::CertificatePath::from_octets(&octets).expect("a path");
-    assert_eq!(read.to_octets(), octets);
-    assert_eq!(store.disbelieved_since(&read, NOW), None);
-    let store = TrustStore {
+    let nobody = TrustStore::default();
+    let listed = TrustStore {
         revocations: vec![root.list(&[5], -9, 9)],
-        ..store
+        ..store.clone()
     };
-    assert!(store.disbelieved_since(&read, NOW).is_some());
-    // Cut anywhere it is no path, or one of fewer steps.
-    for len in 0..octets.len() {
-        if let Some(cut) = crate::cert::CertificatePath::from_octets(&octets[..len]) {
-            assert_eq!(cut.to_octets(), octets[..len]);
+    // With the issuer's key, or without it because the store knows it.
+    let octets = [&nobody, &store].map(|knows| (knows, path.to_octets(knows).unwrap()));
+    assert!(octets[0].1.len() > octets[1].1.len() + 32);
+    for (knows, octets) in octets {
+        let read = CertificatePath::from_octets(&octets, knows).expect("a path");
+        assert_eq!(read.to_octets(knows).as_ref(), Some(&octets));
+        assert_eq!(store.disbelieved_since(&read, NOW), None);
+        assert!(listed.disbelieved_since(&read, NOW).is_some());
+        // Cut anywhere it is no path, or one of fewer steps.
+        for len in 0..octets.len() {
+            if let Some(cut) = CertificatePath::from_octets(&octets[..len], knows) {
+                assert_eq!(cut.to_octets(knows).as_deref(), Some(&octets[..len]));
+            }
         }
+    }
+    let unknown = CertificatePath::from_octets(&path.to_octets(&store).unwrap(), &nobody);
+    assert!(unknown.is_none());
+}
+
+#[test]
+fn a_path_that_passed_is_believed_while_the_lists_are_as_the_rule_wants_them() {
+    let root = root("root");
+    let leaf = leaf(&root, |_| {});
+    use RevocationRule::{IfListed, Relaxed, Strict};
+    let store = |rule, revocations| TrustStore {
+        authorities: vec![root.read()],
+        revocations,
+        revocation: rule,
+        ..TrustStore::default()
+    };
+    for rule in [Strict, IfListed, Relaxed] {
+        let fresh = || vec![root.list(&[4], -9, 9)];
+        let path = store(rule, fresh()).verify(&leaf, &[], NOW).unwrap().path;
+        assert_eq!(store(rule, fresh()).still_believes(&path, NOW), Ok(()));
+        let revoked = vec![root.list(&[5], -9, 9)];
+        let fault = store(rule, revoked).still_believes(&path, NOW);
+        assert!(matches!(fault, Err(CertFault::Revoked { .. })), "{fault:?}");
+        // An expired list, and none.
+        let over = store(rule, vec![root.list(&[4], -9, -1)]);
+        assert_eq!(over.still_believes(&path, NOW).is_ok(), rule == Relaxed);
+        let none = store(rule, Vec::new());
+        assert_eq!(none.still_believes(&path, NOW).is_ok(), rule != Strict);
     }
 }
 

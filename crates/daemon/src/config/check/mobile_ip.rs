@@ -238,7 +238,29 @@ fn gateway(table: &NodeGatewayTable, file: &ConfigFile) -> Vec<(String, String)>
                     down inside";
         texts.push((table.connection.clone(), text.to_owned()));
     }
+    let gateways = connection.into_iter().flat_map(|it| &it.remote_addrs);
+    let mut gateways = gateways.filter_map(|it| it.parse::<Ipv4Addr>().ok());
+    if let Some(outside) = table
+        .outside
+        .as_ref()
+        .filter(|it| is_private(it.home_address))
+        && let Some(gateway) = gateways.find(|it| !is_private(*it))
+    {
+        let text = format!(
+            "gateway.outside.home_address: {} is a private address and the gateway's {gateway} is \
+             not. A NAT between them lets no ESP pass, which is in no UDP of its own there: name \
+             an address that the gateway sees",
+            outside.home_address
+        );
+        texts.push(("mobile".to_owned(), text));
+    }
     texts
+}
+
+/// Whether an address is routed within a company or a provider alone (RFC 1918, RFC 6598).
+fn is_private(address: Ipv4Addr) -> bool {
+    let [first, second, ..] = address.octets();
+    address.is_private() || first == 100 && second & 0xc0 == 64
 }
 
 /// A lifetime that leaves hardly a pause between two registrations.

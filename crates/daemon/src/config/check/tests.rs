@@ -730,6 +730,49 @@ fn a_connection_without_proposals_begins_with_curve25519_where_groups_can_be_cho
 }
 
 #[test]
+fn what_one_connection_does_not_announce_is_off_for_others_too_and_that_is_told() {
+    let folder = Folder::new("announced");
+    let one = |name: &str, more: &str| {
+        format!(
+            "[connections.{name}]
+{more}
+local = {{ auth = \"psk\", id = \"sg.example\" }}
+remote = {{ auth = \"psk\", id = \"{name}.example\", secret = \"a secret of the road\" }}
+[connections.{name}.children.net]
+local_ts = [\"10.77.0.0/24\"]
+"
+        )
+    };
+    let warned = |guests: &str, staff: &str| {
+        let said = folder.warns(&(one("guests", guests) + &one("staff", staff)));
+        let keys = ["full_transcript", "fragmentation"];
+        keys.map(|key| {
+            let sentence =
+                format!("(\"staff\", \"{key} is off for its clients too, because guests");
+            said.contains(&sentence)
+        })
+    };
+    assert_eq!(warned("", ""), [false, false]);
+    let off = "full_transcript = false";
+    assert_eq!(warned(off, ""), [true, false]);
+    assert_eq!(warned("fragmentation = false", ""), [false, true]);
+    assert_eq!(warned(off, off), [false, false], "both say so");
+    let [here, there] = ["1", "2"].map(|it| format!("local_addrs = [\"192.0.2.{it}\"]"));
+    let elsewhere = format!("{here}\n{off}");
+    assert_eq!(warned(&elsewhere, &there), [false, false]);
+    assert_eq!(warned(&elsewhere, &here), [true, false]);
+    let older = "version = 1\nfragmentation = false";
+    assert_eq!(
+        warned(older, ""),
+        [false, false],
+        "IKEv1 announces to itself"
+    );
+    let client = "remote_addrs = [\"192.0.2.9\"]";
+    let both = [format!("{client}\n{off}"), client.to_owned()];
+    assert_eq!(warned(&both[0], &both[1]), [false, false], "two clients");
+}
+
+#[test]
 fn two_keys_for_any_address_in_main_mode_are_a_warning_that_names_both() {
     let folder = Folder::new("hidden");
     let one = |name: &str, secret: &str, more: &str| {

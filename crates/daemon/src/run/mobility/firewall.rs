@@ -64,7 +64,7 @@ impl FirewallPart {
             | Input::Applied
             | Input::Unsent(_)
             | Input::Leave
-            | Input::Tunnel(_)
+            | Input::Tunnel(..)
             | Input::Configured => {}
         }
         while let Some(output) = self.firewall.poll() {

@@ -110,7 +110,7 @@ impl ForeignAgentPart {
             | Input::Notice(_)
             | Input::Report(_)
             | Input::Stored(..)
-            | Input::Tunnel(_)
+            | Input::Tunnel(..)
             | Input::Configured => {}
         }
         while let Some(output) = self.agent.poll() {

@@ -162,7 +162,7 @@ impl HomeAgentPart {
             | Input::Notice(_)
             | Input::Report(_)
             | Input::Stored(..)
-            | Input::Tunnel(_)
+            | Input::Tunnel(..)
             | Input::Configured => {}
         }
         let asked = match *input {

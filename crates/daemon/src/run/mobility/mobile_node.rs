@@ -189,7 +189,7 @@ impl MobileNodePart {
                     self.lose_home(now);
                 }
             }
-            Input::Tunnel(inner) => self.follow_tunnel(inner, common),
+            Input::Tunnel(inner, is_natted) => self.follow_tunnel(inner, is_natted, common),
             Input::Configured => self.gateway.forget(),
             Input::Applied => {
                 self.release(common);

@@ -60,10 +60,12 @@ impl Process {
             return Ok(());
         };
         let status = self.node.status(self.clock.now());
-        let mut all = status.connections.iter();
-        let is_up = all.any(|it| it.name == name && it.state == ConnectionState::Established);
+        let found = status.connections.iter().find(|it| it.name == name);
+        let is_up = found.is_some_and(|it| it.state == ConnectionState::Established);
+        let sessions = found.into_iter().flat_map(|it| &it.sessions);
+        let is_natted = sessions.map(|it| it.nat).any(|(own, peer)| own || peer);
         let inner = self.host.inner(name).filter(|_| is_up);
-        self.mobile_input(&Input::Tunnel(inner))
+        self.mobile_input(&Input::Tunnel(inner, is_natted))
     }
 }
 

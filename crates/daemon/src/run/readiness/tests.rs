@@ -63,6 +63,7 @@ fn retry(connection: &str, attempt: u32) -> Event {
         connection: connection.to_owned(),
         in_ms: 500,
         attempt,
+        is_refused: false,
     }
 }
 

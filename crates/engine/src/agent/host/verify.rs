@@ -166,7 +166,7 @@ impl Host {
 
     /// Somebody has sent what is not of the key's holder. The sender is told nothing.
     fn unproven(&mut self, id: Digest, why: Why, now: Instant) {
-        let is_logged = self.complaints.take(&COMPLAINTS, COMPLAINTS.burst, now);
+        let is_logged = self.complaints.take_one(COMPLAINTS, now);
         self.log_refusal(id, why, is_logged, now);
         self.forget(id, Discard::NotProven);
     }
@@ -261,7 +261,7 @@ impl Host {
         let exchange = self.exchanges.get(&id);
         // A key is taken once, so this needs no rate.
         let has_key = exchange.is_some_and(|it| it.stage.has_key());
-        let is_logged = has_key || self.refusals.take(&COMPLAINTS, COMPLAINTS.burst, now);
+        let is_logged = has_key || self.refusals.take_one(COMPLAINTS, now);
         self.log_refusal(id, why, is_logged, now);
         match self.response(id, verdict, fate.to_part(), now) {
             Some(answer) => self.answer(id, answer, now),

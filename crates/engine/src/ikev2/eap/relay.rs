@@ -26,6 +26,11 @@ pub(in crate::ikev2) struct Relay {
     user: Option<Vec<u8>>,
     /// The identifier of the open request.
     id: u8,
+    /// How often a server was asked.
+    asked: u32,
+    /// A server has seen more than a name, and asks on: who guesses may have read in its question
+    /// that the password was wrong.
+    is_tried: bool,
     budget: Budget,
 }
 
@@ -39,6 +44,8 @@ impl Relay {
             state: None,
             user: None,
             id: id[0],
+            asked: 0,
+            is_tried: false,
             budget: Budget::new(),
         };
         let asked = Eap::of_kind(EapCode::Request, id[0], EapKind::Identity, &[]);
@@ -48,6 +55,11 @@ impl Relay {
     /// Whether no server has been asked yet.
     pub(super) fn is_first(&self) -> bool {
         self.user.is_none()
+    }
+
+    /// Whether a password, or another proof, was tried and nobody has said that it is right.
+    pub(super) fn is_tried(&self) -> bool {
+        self.is_tried
     }
 
     /// What a server is asked about a packet of the peer.
@@ -77,6 +89,7 @@ impl Relay {
             None => packet.data().to_vec(),
         };
         self.user = Some(user.clone());
+        self.asked += 1;
         Ok(Question {
             server: self.server.clone(),
             user,
@@ -94,6 +107,7 @@ impl Examining {
             return failed(None, 0, "a RADIUS server answers what nobody has asked");
         };
         let id = relay.id;
+        relay.is_tried = matches!(verdict, Verdict::Challenge { .. }) && relay.asked > 1;
         match verdict {
             Verdict::Challenge { eap, state, server } => {
                 (relay.id, relay.state, relay.server) = (eap.id(), state, Some(server));

@@ -10,9 +10,9 @@ use crate::ikev2::auth::ResumedForm;
 use crate::ikev2::lost::{Given, Resumption, Spent, Ticket};
 use crate::ikev2::parts::{Parts, notify};
 use crate::ikev2::tasks::{Awaited, Task};
-use crate::ikev2::ticket::{Carried, TICKET_LIFETIME, Tickets};
+use crate::ikev2::ticket::{Carried, MAX_TICKET, Sealed, TICKET_LIFETIME, Tickets};
 use crate::ikev2::window::{At, Opened};
-use crate::quotas::{Bucket, Rate};
+use crate::rate::{Bucket, Rate};
 use crate::time::{Calendar, Duration, Instant};
 
 /// Requests for a ticket, of one session, that are not refused at once.
@@ -69,12 +69,16 @@ impl Established {
             };
             let (sealed, has_new_key) = tickets.seal(&carried, expires, calendar, random);
             given.has_new_key = has_new_key;
-            if let Some((id, opaque)) = sealed.filter(|_| seconds > 0) {
-                given.former = resumption.given.replace(Spent { expires, id });
-                answer = Payload::Notify(Notify::ticket(&wire2::Ticket {
-                    lifetime_seconds: seconds,
-                    opaque,
-                }));
+            match sealed {
+                Sealed::Ticket(id, opaque) if seconds > 0 => {
+                    given.former = resumption.given.replace(Spent { expires, id });
+                    answer = Payload::Notify(Notify::ticket(&wire2::Ticket {
+                        lifetime_seconds: seconds,
+                        opaque,
+                    }));
+                }
+                Sealed::TooLarge(octets) => given.too_large = Some((octets, MAX_TICKET)),
+                Sealed::Ticket(..) | Sealed::None => {}
             }
         }
         if let Some(question) = &mut self.question {

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use crypto::rand::Stream;
-use wire::ikev2::{Exchange, NotifyType, Payload, first_unknown_critical};
+use wire::ikev2::{Exchange, NotifyType, Payload};
 
 use crate::config::{Childless, Connection};
 use crate::counters::DropReason;
 use crate::ike::retransmit::Answered;
 use crate::ike::{Fault, Outbox, Role, Spis, Step};
 use crate::ikev2::Abilities;
-use crate::ikev2::answering::{Answering, Gate, MAX_FIRST_BYTES};
+use crate::ikev2::answering::{Answering, Gate, read_first};
 use crate::ikev2::auth::{ResumedForm, identification};
 use crate::ikev2::between::Between;
 use crate::ikev2::clear::{Clear, clear};
@@ -19,7 +19,7 @@ use crate::ikev2::init::{Init, announcements, detection, find_nat};
 use crate::ikev2::keys::{Keys, Nonces, Seed};
 use crate::ikev2::lost::Resumed;
 use crate::ikev2::message::Message;
-use crate::ikev2::parts::{Parts, childless_supported, names_read, notify, notify_with};
+use crate::ikev2::parts::{Parts, childless_supported, names_read, notify};
 use crate::ikev2::ppk::{Agreed, Mixed};
 use crate::ikev2::ticket::Resumable;
 use crate::ikev2::window::IkeSa;
@@ -27,12 +27,7 @@ use crate::sa::Path;
 use crate::time::Instant;
 
 /// The head of our answer.
-const HEAD: Clear = Clear {
-    exchange: Exchange::IkeSessionResume,
-    id: 0,
-    is_initiator: false,
-    is_response: true,
-};
+const HEAD: Clear = Clear::answer(Exchange::IkeSessionResume);
 
 impl Answering {
     /// Answers a first message that has a ticket. On a fault, `out` has what the peer is told, and
@@ -46,20 +41,8 @@ impl Answering {
         now: Instant,
         out: &mut Outbox,
     ) -> Result<Self, Fault> {
-        if message.octets().len() > MAX_FIRST_BYTES {
-            return Err(wire::codec::Malformed::TooMany("octets of a first message").into());
-        }
-        let found = message.read()?;
+        let found = read_first(message, path, out)?;
         let parts = Parts::sort(message.octets(), &found.clear)?;
-        let refuse = |refusal: Payload, out: &mut Outbox| {
-            let refusal = clear(HEAD, message.spis(), &[refusal], path);
-            out.messages.push(refusal);
-        };
-        if let Some(kind) = first_unknown_critical(&found.clear) {
-            let notice = notify_with(NotifyType::UnsupportedCriticalPayload, vec![kind]);
-            refuse(notice, out);
-            return Err(DropReason::MalformedMessage.into());
-        }
         let ticket = parts.notice(NotifyType::TicketOpaque);
         let (Some(ni), Some(ticket)) = (parts.nonce, ticket) else {
             return Err(DropReason::MalformedMessage.into());
@@ -72,7 +55,9 @@ impl Answering {
         let resumable = match opened {
             Ok(resumable) => resumable,
             Err(why) => {
-                refuse(notify(NotifyType::TicketNack), out);
+                let refusal = [notify(NotifyType::TicketNack)];
+                out.messages
+                    .push(clear(HEAD, message.spis(), &refusal, path));
                 return Err(Fault::TicketRefused(why.words()));
             }
         };
@@ -139,7 +124,7 @@ impl Answering {
                 })),
             },
             answered: Answered::send(message.octets(), Some(sent), out),
-            looks_again_at: Instant::default(),
+            looks_again: None,
             examining: None,
         })
     }

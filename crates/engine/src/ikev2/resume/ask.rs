@@ -248,11 +248,10 @@ fn request(
     chain.extend(detection(spis, path));
     chain.extend(announcements(connection.fragments));
     chain.extend(travel.announcement());
-    let head = Clear {
-        exchange: Exchange::IkeSessionResume,
-        id: 0,
-        is_initiator: true,
-        is_response: false,
-    };
-    clear(head, spis, &chain, path)
+    clear(
+        Clear::request(Exchange::IkeSessionResume),
+        spis,
+        &chain,
+        path,
+    )
 }

@@ -10,6 +10,15 @@ use crate::radius::Verdict;
 use crate::time::Instant;
 
 impl Session {
+    /// Whether a server of RADIUS has seen a proof of the peer's, and has said neither yes nor no.
+    pub fn has_open_proof(&self) -> bool {
+        let State::Answering(answering) = &self.state else {
+            return false;
+        };
+        let examining = answering.examining.as_ref();
+        examining.is_some_and(|it| it.is_unsettled())
+    }
+
     /// What a server has answered to [`Fact::AsksServer`]. [`Fact::Failed`] ends the session.
     pub fn examined(
         &mut self,

@@ -147,11 +147,6 @@ impl Session {
         });
     }
 
-    /// Tells the peer that the session is over.
-    pub fn delete(&mut self, random: &mut Stream, now: Instant, out: &mut Outbox) {
-        self.with(random, now, out, |it, at| it.delete(at));
-    }
-
     /// Exchanges for children in progress.
     pub fn exchanges(&self) -> Vec<ChildExchange> {
         let first = |asked: &AskedChild| ChildExchange {

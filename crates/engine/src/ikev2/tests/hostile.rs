@@ -8,6 +8,8 @@ use wire::ikev2::{
 
 use super::world::{Setup, Who, World};
 use crate::counters::DropReason;
+use crate::ikev2::seal::FRAGMENTS_KEPT;
+use crate::time::Duration;
 use Who::{Gateway, Station};
 
 /// What must not change: the IKE SAs and children of both ends.
@@ -179,42 +181,57 @@ fn a_fragment_is_kept_only_if_it_is_authentic() {
     assert_eq!(world.gateway.session.as_ref().unwrap().fragment_octets(), 0);
 }
 
+/// A peer that has sent half a message, and is gone, holds nothing for long.
+#[test]
+fn fragments_of_a_message_that_is_not_completed_are_given_up() {
+    let mut world = Setup::default().established();
+    // 1,500 octets, in two fragments.
+    let chain = [Payload::Nonce(vec![1; 250]), padding(1_250)];
+    world.asks(Station, Exchange::Informational, &chain);
+    let fragments = world.hold(Gateway);
+    assert_eq!(fragments.len(), 2);
+    world.receive(Gateway, &fragments[0]);
+    world.station.session = None;
+    let held = |world: &World| world.gateway.session.as_ref().unwrap().fragment_octets();
+    assert!(held(&world) > 1_000);
+    world.now = world.now + Duration::from_secs(30);
+    // A repetition does not prolong its time.
+    world.receive(Gateway, &fragments[0]);
+    let rest = FRAGMENTS_KEPT - Duration::from_secs(30);
+    world.pass(rest.as_secs() - 1);
+    assert!(held(&world) > 1_000);
+    assert_eq!(world.gateway.drops.of(DropReason::IncompleteMessage), 0);
+    world.pass(1);
+    assert_eq!(held(&world), 0);
+    assert_eq!(world.gateway.drops.of(DropReason::IncompleteMessage), 1);
+    // And the whole message is read if it comes after all.
+    for fragment in &fragments {
+        world.receive(Gateway, fragment);
+    }
+    assert_eq!(world.gateway.arrows.last().unwrap(), "informational 2: ");
+}
+
+fn padding(octets: usize) -> Payload {
+    Payload::Other {
+        kind: 200,
+        body: vec![0; octets],
+    }
+}
+
 #[test]
 fn an_unknown_critical_payload_and_broken_syntax_are_answered_and_end_nothing() {
     let mut world = Setup::default().established();
-    world.step(Station, |session, random, now, out| {
-        let path = session.path();
-        let mut at = crate::ikev2::window::At {
-            path,
-            random,
-            now,
-            out,
-        };
-        // A renewal of a child without anything that it needs.
-        let chain = [Payload::Nonce(vec![1; 32])];
-        let awaited = crate::ikev2::tasks::Awaited::Read;
-        let sa = session.inside().current();
-        sa.ask(Exchange::CreateChildSa, &chain, awaited, None, &mut at);
-    });
+    // A renewal of a child without anything that it needs.
+    let chain = [Payload::Nonce(vec![1; 32])];
+    world.asks(Station, Exchange::CreateChildSa, &chain);
     world.run();
     assert_eq!(
         world.gateway.arrows.last().unwrap(),
         "create child 2: N(INVALID_SYNTAX)"
     );
     world.assert_agreed(1);
-    world.step(Station, |session, random, now, out| {
-        let path = session.path();
-        let mut at = crate::ikev2::window::At {
-            path,
-            random,
-            now,
-            out,
-        };
-        let chain = [Payload::Nonce(vec![1; 32]), Payload::Nonce(vec![2; 32])];
-        let awaited = crate::ikev2::tasks::Awaited::Read;
-        let sa = session.inside().current();
-        sa.ask(Exchange::Informational, &chain, awaited, None, &mut at);
-    });
+    let chain = [1, 2].map(|octet| Payload::Nonce(vec![octet; 32]));
+    world.asks(Station, Exchange::Informational, &chain);
     world.run();
     assert_eq!(
         world.gateway.arrows.last().unwrap(),
@@ -227,20 +244,8 @@ fn an_unknown_critical_payload_and_broken_syntax_are_answered_and_end_nothing() 
 fn a_renewal_of_a_child_that_never_was_is_told() {
     use wire::ikev2::{Exchange, Notify, NotifyType, Payload, Protocol};
     let mut world = Setup::default().established();
-    world.step(Station, |session, random, now, out| {
-        let path = session.path();
-        let mut at = crate::ikev2::window::At {
-            path,
-            random,
-            now,
-            out,
-        };
-        let notice = Notify::of_child(NotifyType::RekeySa, Protocol::Esp, 0x0bad_0bad);
-        let chain = [Payload::Notify(notice)];
-        let awaited = crate::ikev2::tasks::Awaited::Read;
-        let sa = session.inside().current();
-        sa.ask(Exchange::CreateChildSa, &chain, awaited, None, &mut at);
-    });
+    let notice = Notify::of_child(NotifyType::RekeySa, Protocol::Esp, 0x0bad_0bad);
+    world.asks(Station, Exchange::CreateChildSa, &[Payload::Notify(notice)]);
     world.run();
     let last = world.gateway.arrows.last().unwrap();
     assert_eq!(last, "create child 2: N(CHILD_SA_NOT_FOUND)");
@@ -298,23 +303,7 @@ fn a_message_full_of_payloads_is_dropped_and_the_next_one_counts() {
         (4000, false),
     ] {
         let mut world = Setup::default().established();
-        world.step(Station, |session, random, now, out| {
-            let path = session.path();
-            let mut at = crate::ikev2::window::At {
-                path,
-                random,
-                now,
-                out,
-            };
-            let unknown = Payload::Other {
-                kind: 200,
-                body: vec![0; 4],
-            };
-            let awaited = crate::ikev2::tasks::Awaited::Read;
-            let sa = session.inside().current();
-            let chain = vec![unknown; more];
-            sa.ask(Exchange::Informational, &chain, awaited, None, &mut at);
-        });
+        world.asks(Station, Exchange::Informational, &vec![padding(4); more]);
         world.run();
         let answered = world.gateway.arrows.last().unwrap();
         let expected = ["informational 2: N(INVALID_SYNTAX)", "informational 2: "];

@@ -166,11 +166,8 @@ fn the_end_of_an_ike_sa_that_is_being_renewed_is_its_end() {
     for (renews, deletes) in [(Station, Gateway), (Gateway, Station)] {
         let mut world = world_of(7);
         world.rekey_ike(renews);
-        world.step(deletes, |session, random, now, out| {
-            session.delete(random, now, out)
-        });
+        world.leave(deletes);
         world.end(deletes).session = None;
-        world.end(deletes).pairs.clear();
         world.run();
         world.pass(2);
         world.assert_over();

@@ -139,21 +139,3 @@ fn auth_names_the_algorithm() {
         assert_eq!(body.len(), 18 + set.signature_len());
     }
 }
-
-/// A ticket has the keys of the authorities in it, and must fit into one datagram with the request.
-#[test]
-fn tickets_are_given_where_the_authority_s_key_fits() {
-    for (set, fits) in [
-        (MlDsa::Set44, true),
-        (MlDsa::Set65, false),
-        (MlDsa::Set87, false),
-    ] {
-        let mut world = Setup {
-            resumption: true,
-            ..setup(Proof::MlDsa(set), Proof::Certificate)
-        }
-        .established();
-        let session = world.station.session.as_mut().expect("a session");
-        assert_eq!(session.take_ticket().is_some(), fits, "{set:?}");
-    }
-}

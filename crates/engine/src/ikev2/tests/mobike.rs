@@ -8,8 +8,6 @@ use super::world::{PASSWORD, Proof, Setup, Who, World};
 use crate::counters::DropReason;
 use crate::ikev2::addresses::{MAX_ADDRESSES, told};
 use crate::ikev2::parts::{notify, notify_with};
-use crate::ikev2::tasks::Awaited;
-use crate::ikev2::window::At;
 use crate::sa::Path;
 use Who::{Gateway, Station};
 
@@ -46,27 +44,6 @@ fn who_proves_a_password_names_addresses_and_moves_too() {
     let mut facts = world.gateway.facts.iter();
     assert!(facts.any(|it| it.starts_with("Moved")));
     assert!(world.station.facts.contains(&"answers 7".to_owned()));
-}
-
-/// An end asks this, whatever its role permits.
-fn asks(world: &mut World, who: Who, chain: &[Payload]) {
-    let chain = chain.to_vec();
-    world.step(who, |session, random, now, out| {
-        let mut at = At {
-            path: session.path(),
-            random,
-            now,
-            out,
-        };
-        let sa = session.inside().current();
-        sa.ask(
-            Exchange::Informational,
-            &chain,
-            Awaited::Read,
-            None,
-            &mut at,
-        );
-    });
 }
 
 /// The station is at another address, and says so.
@@ -179,15 +156,15 @@ fn where_no_nat_is_allowed_a_rewritten_source_is_refused() {
             Payload::Notify(ends),
         ]
     };
-    let right = Notify::no_nats(path.local, path.remote);
-    asks(&mut world, Station, &update(right));
+    let right = Notify::no_nats(path.local, path.remote).unwrap();
+    world.asks(Station, Exchange::Informational, &update(right));
     world.run();
     assert!(!last_arrow(&mut world, Gateway).contains("UNEXPECTED"));
-    let wrong = Notify::no_nats(([10, 0, 0, 9], 4500).into(), path.remote);
+    let wrong = Notify::no_nats(([10, 0, 0, 9], 4500).into(), path.remote).unwrap();
     let short = Notify::new(NotifyType::NoNatsAllowed, vec![1; 11]);
     for ends in [wrong, short] {
         world.gateway.facts.clear();
-        asks(&mut world, Station, &update(ends));
+        world.asks(Station, Exchange::Informational, &update(ends));
         world.run();
         assert_eq!(
             last_arrow(&mut world, Gateway),
@@ -202,9 +179,9 @@ fn where_no_nat_is_allowed_a_rewritten_source_is_refused() {
 fn a_cookie_of_a_wrong_length_is_not_returned() {
     let mut world = both().established();
     for len in [0, 7, 65, 20_000] {
-        asks(
-            &mut world,
+        world.asks(
             Station,
+            Exchange::Informational,
             &[notify_with(NotifyType::Cookie2, vec![7; len])],
         );
         world.run();
@@ -214,9 +191,9 @@ fn a_cookie_of_a_wrong_length_is_not_returned() {
             "{len}"
         );
     }
-    asks(
-        &mut world,
+    world.asks(
         Station,
+        Exchange::Informational,
         &[notify_with(NotifyType::Cookie2, vec![7; 64])],
     );
     world.run();
@@ -230,7 +207,7 @@ fn a_cookie_of_a_wrong_length_is_not_returned() {
 fn a_responder_moves_nobody() {
     let mut world = both().established();
     let chain = [notify(NotifyType::UpdateSaAddresses)];
-    asks(&mut world, Gateway, &chain);
+    world.asks(Gateway, Exchange::Informational, &chain);
     world.to_station[0].path.remote = ([203, 0, 113, 7], 4500).into();
     world.run();
     assert!(!world.station.facts.iter().any(|it| it.starts_with("Moved")));
@@ -238,7 +215,7 @@ fn a_responder_moves_nobody() {
     world.rekey_ike(Gateway);
     world.run();
     world.station.facts.clear();
-    asks(&mut world, Gateway, &chain);
+    world.asks(Gateway, Exchange::Informational, &chain);
     world.run();
     assert!(!world.station.facts.iter().any(|it| it.starts_with("Moved")));
     moves(&mut world, wifi());
@@ -253,9 +230,9 @@ fn without_mobike_an_update_says_nothing() {
         ..both()
     }
     .established();
-    asks(
-        &mut world,
+    world.asks(
         Station,
+        Exchange::Informational,
         &[notify(NotifyType::UpdateSaAddresses)],
     );
     world.run();
@@ -275,17 +252,17 @@ fn the_addresses_of_a_peer_are_bounded_and_replace_each_other() {
     chain.push(notify_with(NotifyType::AdditionalIp4Address, vec![1, 2, 3]));
     chain.push(Payload::Notify(Notify::additional_address(ip("127.0.0.1"))));
     chain.push(Payload::Notify(Notify::additional_address(ip("fe80::1"))));
-    asks(&mut world, Station, &chain);
+    world.asks(Station, Exchange::Informational, &chain);
     world.run();
     assert_eq!(named(&mut world, Gateway).len(), MAX_ADDRESSES);
     let dropped = world.gateway.drops.of(DropReason::UnusableAddress);
     assert_eq!(dropped, 40 - MAX_ADDRESSES as u64 + 3);
-    asks(&mut world, Station, &[address(7)]);
+    world.asks(Station, Exchange::Informational, &[address(7)]);
     world.run();
     assert_eq!(named(&mut world, Gateway), [ip("198.51.100.7")]);
-    asks(
-        &mut world,
+    world.asks(
         Station,
+        Exchange::Informational,
         &[notify(NotifyType::NoAdditionalAddresses)],
     );
     world.run();
@@ -368,21 +345,13 @@ fn another_cookie_ends_the_session() {
     let wrong = [notify_with(NotifyType::Cookie2, vec![0x5a; 16])];
     // The station answers with a cookie of its own.
     let probe = world.hold(Station).remove(0);
-    world.step(Station, |session, random, now, out| {
-        let path = session.path();
+    world.within(Station, |it, at| {
         let message = crate::ikev2::message::Message::parse(&probe.octets).unwrap();
-        let mut at = At {
-            path,
-            random,
-            now,
-            out,
-        };
-        let sa = session.inside().current();
-        let read = sa.read(path, &message, at.out);
+        let read = it.current().read(at.path, &message, at.now, at.out);
         let Ok(crate::ikev2::window::Read::New(opened)) = read else {
             panic!("the probe is authentic");
         };
-        sa.answer(&opened, &wrong, &mut at);
+        it.current().answer(&opened, &wrong, at);
     });
     world.run();
     assert!(world.gateway.session.is_none());

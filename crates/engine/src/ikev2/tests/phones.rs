@@ -27,6 +27,7 @@ use crate::ikev2::auth::{
     certificate_request, check, check_key, identification, identity_of, prove, prove_key,
 };
 use crate::ikev2::between::Between;
+use crate::ikev2::clear::{Clear, clear};
 use crate::ikev2::eap::{LoggingIn, Step, login_of};
 use crate::ikev2::init::{Init, detection};
 use crate::ikev2::keys::{Keys, Nonces, Seed, of_child};
@@ -34,7 +35,7 @@ use crate::ikev2::message::Message;
 use crate::ikev2::parts::{Parts, notify};
 use crate::ikev2::ppk::Agreed;
 use crate::ikev2::tasks::Awaited;
-use crate::ikev2::window::{At, IkeSa, Opened, Read, clear_message};
+use crate::ikev2::window::{At, IkeSa, Opened, Read};
 use crate::ikev2::{Abilities, exchange, proposal};
 use crate::sa::Path;
 use crate::suite::Ikev2Suite;
@@ -446,7 +447,8 @@ impl Phone {
             Payload::Nonce(self.nonce.clone()),
             detection(spis, self.path),
         );
-        let sent = clear_message(spis, true, false, &chain, self.path);
+        let head = Clear::request(Exchange::IkeSaInit);
+        let sent = clear(head, spis, &chain, self.path);
         self.request = sent.message.clone();
         self.deliver(world, sent);
     }
@@ -513,7 +515,7 @@ impl Phone {
         let (sa, _) = self.agreed.as_mut().unwrap();
         for flight in answers {
             let message = Message::parse(&flight.octets).unwrap();
-            if let Read::New(opened) = sa.read(self.path, &message, &mut out).unwrap() {
+            if let Read::New(opened) = sa.read(self.path, &message, world.now, &mut out).unwrap() {
                 sa.answered(Instant(0), &mut out);
                 return opened;
             }

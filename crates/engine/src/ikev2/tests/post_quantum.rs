@@ -478,29 +478,13 @@ fn a_renewal_that_is_not_finished_is_forgotten() {
 fn a_link_that_nobody_gave_is_refused() {
     let mut world = begun();
     world.to_gateway.clear();
-    world.step(Station, |session, random, now, out| {
-        let path = session.path();
-        let mut at = At {
-            path,
-            random,
-            now,
-            out,
-        };
-        let chain = [
-            public_value(36, 1184),
-            crate::ikev2::parts::notify_with(NotifyType::AdditionalKeyExchange, vec![0; 8]),
-        ];
-        let sa = session.inside().current();
-        // In the place of its own.
-        sa.forget_request();
-        sa.ask(
-            Exchange::IkeFollowupKe,
-            &chain,
-            Awaited::Read,
-            None,
-            &mut at,
-        );
-    });
+    // In the place of its own.
+    world.within(Station, |it, _| it.current().forget_request());
+    let chain = [
+        public_value(36, 1184),
+        crate::ikev2::parts::notify_with(NotifyType::AdditionalKeyExchange, vec![0; 8]),
+    ];
+    world.asks(Station, Exchange::IkeFollowupKe, &chain);
     while world.deliver(Gateway) {}
     let last = world.gateway.arrows.last().unwrap();
     assert_eq!(last, "followup 2: N(STATE_NOT_FOUND)");

@@ -2,11 +2,16 @@
 
 use std::sync::Arc;
 
+use crypto::cert::{RevocationRule, TrustStore};
+use crypto::ml_dsa::MlDsa;
+
 use super::world::{PASSWORD, Proof, Setup, Who, World};
+use crate::config::IdentityPattern;
 use crate::counters::DropReason;
 use crate::ike::Fault;
 use crate::ikev2::cookie::Cookies;
-use crate::ikev2::ticket::{KEY_LIFETIME, TICKET_LIFETIME};
+use crate::ikev2::seal::MAX_UNFRAGMENTED;
+use crate::ikev2::ticket::{KEY_LIFETIME, MAX_TICKET, TICKET_LIFETIME};
 use crate::ikev2::{Ticket, Travel};
 use crate::time::Duration;
 use Who::{Gateway, Station};
@@ -542,4 +547,80 @@ fn rubbish_is_no_ticket() {
     }
     assert!(world.gateway.drops.of(DropReason::MalformedMessage) > 0);
     assert!(!matches!(world.gateway.fault, Some(Fault::Misbehaved(_))));
+}
+
+/// It is not encrypted, so IKE cannot split it, and many paths lose fragments of IP.
+#[test]
+fn the_first_message_with_a_ticket_is_one_datagram_on_every_path() {
+    /// A cookie is as long as this at most, with its head (RFC 7296 §2.6).
+    const COOKIE: usize = 8 + 64;
+    let ml_dsa = [MlDsa::Set44, MlDsa::Set65, MlDsa::Set87].map(Proof::MlDsa);
+    let others = [Proof::Key("secret"), Proof::Certificate, Proof::Tls];
+    for station in ml_dsa.into_iter().chain(others) {
+        let gateway = match station {
+            Proof::Key(_) => station,
+            _ => Proof::Certificate,
+        };
+        let setup = Setup {
+            station,
+            gateway,
+            ..setup()
+        };
+        let (mut world, ticket) = with_ticket(&setup);
+        again(&mut world, ticket);
+        let first = world.to_gateway[0].octets.len();
+        assert!(first + COOKIE <= MAX_UNFRAGMENTED, "{station:?}: {first}");
+        world.run();
+        world.assert_agreed(1);
+        assert_eq!(is_resumed(&world), [true; 2], "{station:?}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_into_a_ticket_gets_none() {
+    let mut world = setup().world();
+    world.change(Gateway, |it| it.name = "x".repeat(MAX_TICKET));
+    world.run();
+    world.assert_agreed(1);
+    let answered = world.names(Gateway).pop().unwrap().to_owned();
+    assert!(answered.contains("N(TICKET_NACK)"), "{answered}");
+    assert!(world.station.session.unwrap().take_ticket().is_none());
+}
+
+/// As with a full exchange: who may connect, and which lists there must be.
+#[test]
+fn a_ticket_lets_in_whom_the_connection_would_let_in_and_nobody_else() {
+    type Change = fn(&mut crate::config::Connection);
+    let others: Change = |it| it.remote.identities = vec![IdentityPattern::parse("bob").unwrap()];
+    let strict: Change = |it| {
+        let store = it.remote.method.trust_store().expect("authorities");
+        let store = TrustStore {
+            revocation: RevocationRule::Strict,
+            ..TrustStore::clone(store)
+        };
+        it.remote.method = crate::config::RemoteMethod::Signature(Arc::new(store));
+    };
+    let cases = [
+        (Proof::Key("secret"), Proof::Key("secret"), others),
+        (Proof::Certificate, Proof::Certificate, others),
+        (Proof::Password(PASSWORD), Proof::Certificate, others),
+        (Proof::Certificate, Proof::Certificate, strict),
+    ];
+    for (number, (station, gateway, change)) in cases.into_iter().enumerate() {
+        let setup = Setup {
+            station,
+            gateway,
+            ..setup()
+        };
+        let (mut world, ticket) = with_ticket(&setup);
+        let mut connection = setup.connection(false);
+        change(&mut connection);
+        world.gateway.connection = Arc::new(connection);
+        again(&mut world, ticket);
+        assert!(world.deliver(Gateway));
+        let answers = &world.gateway.arrows;
+        assert_eq!(answers[..], ["resume 2: N(TICKET_NACK)"], "case {number}");
+        let said = world.gateway.facts.join("\n");
+        assert!(said.contains("is not accepted now"), "{said}");
+    }
 }

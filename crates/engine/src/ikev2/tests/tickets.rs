@@ -6,8 +6,6 @@ use super::resumption::{again, is_resumed, setup, with_ticket};
 use super::world::{Setup, Who};
 use crate::config::IdentityPattern;
 use crate::ikev2::parts::notify;
-use crate::ikev2::tasks::Awaited;
-use crate::ikev2::window::At;
 use Who::{Gateway, Station};
 use wire::ikev2::{Exchange, NotifyType};
 
@@ -34,16 +32,7 @@ fn who_asks_for_ticket_after_ticket_is_refused() {
     let (mut world, _) = with_ticket(&setup());
     let mut answers = Vec::new();
     for _ in 0..6 {
-        world.step(Station, |session, random, now, out| {
-            let path = session.path();
-            let mut at = At {
-                path,
-                random,
-                now,
-                out,
-            };
-            session.inside().ask_ticket(&mut at);
-        });
+        world.within(Station, |it, at| it.ask_ticket(at));
         world.run();
         answers.push(world.names(Gateway).pop().unwrap().to_owned());
     }
@@ -55,20 +44,8 @@ fn who_asks_for_ticket_after_ticket_is_refused() {
 #[test]
 fn a_request_beside_something_else_is_refused_and_answered() {
     let (mut world, _) = with_ticket(&setup());
-    world.step(Station, |session, random, now, out| {
-        let path = session.path();
-        let mut at = At {
-            path,
-            random,
-            now,
-            out,
-        };
-        let chain = [NotifyType::TicketRequest, NotifyType::InitialContact].map(notify);
-        let awaited = Awaited::Read;
-        let exchange = Exchange::Informational;
-        let sa = session.inside().current();
-        sa.ask(exchange, &chain, awaited, None, &mut at);
-    });
+    let chain = [NotifyType::TicketRequest, NotifyType::InitialContact].map(notify);
+    world.asks(Station, Exchange::Informational, &chain);
     world.run();
     let answered = world.names(Gateway).pop().unwrap().to_owned();
     assert_eq!(answered, "informational 2: N(TICKET_NACK)");

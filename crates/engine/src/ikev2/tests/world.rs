@@ -12,7 +12,7 @@ use crypto::ml_dsa::{MlDsa, seed_to_pkcs8};
 use crypto::mschapv2::NtHash;
 use crypto::rand::{Seed, Stream};
 use crypto::sign::PrivateKey;
-use wire::ikev2::Gateway as Elsewhere;
+use wire::ikev2::{Exchange, Gateway as Elsewhere, Payload};
 
 use crate::config::{
     Child, Childless, Connection, Encapsulation, IdentityPattern, LocalAuth, LocalMethod, Ppk,
@@ -28,9 +28,12 @@ use crate::ike::{
 use crate::ikev1::tests::pair::{JANUARY_2027, signatures};
 use crate::ikev2::cookie::Cookies;
 use crate::ikev2::crash::Maker;
+use crate::ikev2::established::Established;
 use crate::ikev2::message::Message;
 use crate::ikev2::session::{Beginning, Means, Session};
+use crate::ikev2::tasks::Awaited;
 use crate::ikev2::ticket::Tickets;
+use crate::ikev2::window::At;
 use crate::ikev2::{Gate, Ticket, Travel};
 use crate::radius::{Question, Verdict};
 use crate::sa::{ChildId, Mode, Path, Protocol, Secret};
@@ -371,6 +374,8 @@ pub(super) struct World {
     pub(super) away: Option<Elsewhere>,
     /// The same, with the answer to their authentication.
     pub(super) sends_away_after_auth: Option<Elsewhere>,
+    /// Connections of the gateway besides its own.
+    pub(super) others: Vec<Arc<Connection>>,
     gateway_addresses: Vec<IpAddr>,
     is_natted: bool,
 }
@@ -416,6 +421,7 @@ impl World {
             calendar: JANUARY_2027,
             away: None,
             sends_away_after_auth: None,
+            others: Vec::new(),
             gateway_addresses: setup.gateway_addresses.clone(),
             is_natted: setup.is_natted,
         };
@@ -603,6 +609,7 @@ impl World {
         let calendar = self.today();
         let away = self.away.clone();
         let addresses = self.gateway_addresses.clone();
+        let others = self.others.clone();
         let end = self.end(who);
         let mut out = match &end.session {
             Some(session) => session.outbox(),
@@ -621,7 +628,7 @@ impl World {
                 facts = session.on_message(flight.path, &message, means, now, &mut out);
             }
             None if who == Gateway && message.is_first() && end.fault.is_none() => {
-                let candidates = [Arc::clone(&end.connection)];
+                let candidates = [vec![Arc::clone(&end.connection)], others].concat();
                 let gate = Gate {
                     cookies: cookies.as_mut(),
                     away: away.as_ref(),
@@ -863,6 +870,26 @@ impl World {
         self.flush(who, out);
     }
 
+    /// An established end does something within its session, and sends what comes of it.
+    pub(super) fn within(&mut self, who: Who, step: impl FnOnce(&mut Established, &mut At<'_>)) {
+        self.step(who, |session, random, now, out| {
+            let mut at = At {
+                path: session.path(),
+                random,
+                now,
+                out,
+            };
+            step(session.inside(), &mut at);
+        });
+    }
+
+    /// An established end asks this, whatever its role permits.
+    pub(super) fn asks(&mut self, who: Who, exchange: Exchange, chain: &[Payload]) {
+        self.within(who, |it, at| {
+            it.current().ask(exchange, chain, Awaited::Read, None, at);
+        });
+    }
+
     /// A server of RADIUS has answered the gateway.
     pub(super) fn examined(&mut self, verdict: Verdict) {
         let now = self.now;
@@ -950,6 +977,14 @@ impl World {
         self.step(who, |session, random, now, out| {
             session.renew(random, now, out);
         });
+    }
+
+    /// An end ends the session.
+    pub(super) fn leave(&mut self, who: Who) {
+        self.step(who, |session, random, now, out| {
+            session.leave(random, now, out);
+        });
+        self.end(who).pairs.clear();
     }
 
     /// An end probes the other.

@@ -442,8 +442,8 @@ impl AccessPoint {
     /// Does what it is time for.
     pub fn fire(&mut self, now: Instant, out: &mut AirOutbox) {
         let group = self.group.as_mut();
-        if group.is_some_and(|it| it.fire(now, &mut self.port)) {
-            self.renew_group(now, out);
+        if let Some(renewal) = group.and_then(|it| it.fire(now, &mut self.port)) {
+            self.renew_group(renewal, now, out);
         }
         let members = self.members.iter();
         let ended = members.filter(|(_, it)| it.ends_at() <= now);

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 use super::{EndCause, Node, State, Station};
-use crate::ike::socket_towards;
+use crate::ike::{IKE_PORT, socket_towards};
 use crate::node::session::{Purpose, Stage};
 use crate::node::session_id::SessionId;
 use crate::node::ways::Way;
@@ -127,13 +127,6 @@ impl Race {
         self.racers.is_empty() && self.ahead.is_empty()
     }
 
-    /// Failed addresses with reasons.
-    fn said(&self) -> Vec<String> {
-        let out = self.out.iter();
-        out.map(|(address, why)| format!("{address}: {why}"))
-            .collect()
-    }
-
     fn take(&mut self, id: SessionId) -> Option<Racer> {
         let at = self.racers.iter().position(|racer| racer.id == id)?;
         Some(self.racers.remove(at))
@@ -160,6 +153,26 @@ impl Station {
     /// An attempt is in progress, and no gateway has authenticated.
     pub(super) fn is_racing(&self) -> bool {
         matches!(self.state, State::AwaitingAddress | State::Racing)
+    }
+
+    /// Addresses of the gateway that are not used, with reasons.
+    pub(in crate::node) fn not_used(&self) -> Vec<String> {
+        let out = self.passed_over.iter();
+        out.map(|(address, why)| format!("{address}: {why}"))
+            .collect()
+    }
+
+    /// Its tunnel leads to another address of the gateway.
+    fn gateway_moved(&mut self, to: SocketAddr) {
+        let named = self.connection.remote_addrs.iter();
+        let named = named.copied().find(|it| it.ip() == to.ip());
+        let to = named.unwrap_or_else(|| (to.ip(), IKE_PORT).into());
+        let former = self.used.replace(to).filter(|it| *it != to);
+        self.passed_over.retain(|(it, _)| *it != to);
+        if let Some(former) = former {
+            self.passed_over.retain(|(it, _)| *it != former);
+            self.passed_over.push((former, "left".to_owned()));
+        }
     }
 }
 
@@ -252,8 +265,8 @@ impl Node {
         let station = &self.stations[index];
         if station.race.is_idle() {
             let was_racing = station.is_racing();
-            self.stations[index].passed_over = self.stations[index].race.said();
-            self.stations[index].race = Race::default();
+            let race = core::mem::take(&mut self.stations[index].race);
+            self.stations[index].passed_over = race.out;
             if was_racing {
                 self.back_off(index, now);
             }
@@ -322,15 +335,15 @@ impl Node {
             };
             station.race.out.push((loser.address, why.to_owned()));
         }
-        let others = station.race.said();
-        station.passed_over.clone_from(&others);
-        let why = station.race.why;
+        let race = core::mem::take(&mut station.race);
+        let why = race.why;
         let cause = match why {
             Why::Move => EndCause::OwnAddressChanged,
             Why::Lost => EndCause::GatewayRestarted,
             Why::Sent => EndCause::SentToAnother,
         };
-        station.race = Race::default();
+        station.passed_over = race.out;
+        let others = station.not_used();
         station.used = Some(winner.address);
         let renewal = station.renewal.take();
         let before = core::mem::replace(&mut station.state, State::Connecting(id));
@@ -367,6 +380,20 @@ impl Node {
             return self.arm_session(id);
         }
         self.close_session(id, cause, false, now);
+    }
+
+    /// A session with MOBIKE has moved, perhaps to another address of its gateway.
+    pub(in crate::node) fn follow_gateway(&mut self, id: SessionId) {
+        let session = self.sessions.get(&id).filter(|it| it.ike.is_mover());
+        let Some(remote) = session.map(|it| it.path().remote) else {
+            return;
+        };
+        if let Some(index) = self.stations.of_session(id) {
+            let station = &mut self.stations[index];
+            if station.used.is_some_and(|it| it.ip() != remote.ip()) {
+                station.gateway_moved(remote);
+            }
+        }
     }
 
     /// Racers that send from another address than the one that leads to theirs now, and their path

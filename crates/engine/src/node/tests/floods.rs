@@ -127,12 +127,12 @@ fn many_that_come_at_once_wait_for_each_other() {
         gateway
             .sessions
             .first_messages()
-            .all(|(address, _)| address.port() < 1_124)
+            .all(|first| first.from.port() < 1_124)
     );
     world.run(2 * ANSWER_TIME);
     flood(&mut world, &first, 1_000..1_050, Duration::ZERO, from);
     let kept = world.ends[1].node.sessions.first_messages();
-    let old = kept.filter(|(address, _)| address.port() < 2_024).count();
+    let old = kept.filter(|first| first.from.port() < 2_024).count();
     assert_eq!(old, 50);
 }
 

@@ -271,3 +271,19 @@ fn a_key_for_many_has_so_many_peers_and_the_next_comes_in_when_one_leaves() {
     assert!(crowd.is_up(third));
     assert_eq!(crowd.guests().len(), 2);
 }
+
+/// A repetition within a second is not looked at, and dropped for the reason of the first.
+#[test]
+fn a_request_that_is_repeated_is_counted_under_its_own_reason() {
+    let mut world = World::new(159, |connection, is_station| {
+        super::ikev2::speaks(connection, crate::config::Version::V2);
+        if !is_station {
+            connection.remote.identities = vec![IdentityPattern::Any];
+            connection.peers_max = 0;
+        }
+    });
+    world.run(Duration::from_millis(950));
+    assert_eq!(world.network.log.len(), 4, "the request came twice");
+    assert_eq!(world.drops(1, DropReason::TooManySessions), 2);
+    assert_eq!(world.drops(1, DropReason::OverQuota), 0);
+}

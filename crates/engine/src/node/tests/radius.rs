@@ -23,6 +23,7 @@ struct Radius {
     loses: usize,
     datagrams: usize,
     session_timeout: Option<u32>,
+    users: &'static [&'static str],
     /// What repeated requests get again.
     answered: BTreeMap<Vec<u8>, Vec<u8>>,
 }
@@ -36,6 +37,7 @@ impl Radius {
             loses: 0,
             datagrams: 0,
             session_timeout: None,
+            users: &["alice"],
             answered: BTreeMap::new(),
         }
     }
@@ -68,7 +70,7 @@ impl Radius {
                     chain: &chain,
                     now: JANUARY_2027.0,
                 };
-                let users = examiner(&["alice"]);
+                let users = examiner(self.users);
                 let (server, asked) = Server::begin(&users, &own, &mut self.random).unwrap();
                 // Our gateway has asked in its place.
                 eap = Eap::of_kind(EapCode::Response, asked.id(), EapKind::Identity, eap.data());
@@ -252,4 +254,60 @@ fn what_no_server_has_said_is_dropped_and_counted() {
     radius.dead.clear();
     radius.run(&mut world, Duration::from_secs(5));
     world.assert_up();
+}
+
+/// Who guesses reads in the server's last question that the password was wrong.
+#[test]
+fn a_wrong_password_counts_though_its_sender_does_not_wait_for_the_refusal() {
+    let mut world = world(207, &[ONE]);
+    let mut radius = Radius::new();
+    radius.users = &["bob"];
+    let asked = |world: &World| world.ends[1].node.status(world.now).radius[0].counts;
+    while asked(&world).requests < 2 {
+        radius.run(&mut world, Duration::from_millis(5));
+    }
+    assert_eq!(asked(&world).rejects, 0);
+    world.network.wire.clear();
+    world.network.loss = 1.0;
+    // As many as may come from one address, and from another one for comparison.
+    let (from, other) = (IpAddr::from(NAT), IpAddr::from([203, 0, 113, 7]));
+    let now = world.now;
+    for _ in 0..10 {
+        let quotas = &mut world.ends[1].node.quotas;
+        quotas.was_wrong(from, now);
+        quotas.was_wrong(other, now);
+    }
+    world.run(Duration::from_secs(32));
+    assert_eq!(world.ends[1].node.half_open.total(), 0, "it is over");
+    let now = world.now;
+    let quotas = &mut world.ends[1].node.quotas;
+    assert!(quotas.may_try(other, now).is_ok());
+    assert!(quotas.may_try(from, now).is_err());
+}
+
+#[test]
+fn a_peer_that_has_tried_nothing_yet_and_one_that_is_let_in_have_guessed_nothing() {
+    for requests in [1, 2] {
+        let mut world = world(208, &[ONE]);
+        let mut radius = Radius::new();
+        while world.ends[1].node.status(world.now).radius[0]
+            .counts
+            .requests
+            < requests
+        {
+            radius.run(&mut world, Duration::from_millis(5));
+        }
+        if requests == 1 {
+            world.network.wire.clear();
+            world.network.loss = 1.0;
+        }
+        radius.run(&mut world, Duration::from_secs(40));
+        let now = world.now;
+        let quotas = &mut world.ends[1].node.quotas;
+        for _ in 0..10 {
+            let from = IpAddr::from(NAT);
+            assert!(quotas.may_try(from, now).is_ok());
+            quotas.was_wrong(from, now);
+        }
+    }
 }

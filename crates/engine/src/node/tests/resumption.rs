@@ -200,3 +200,19 @@ fn a_ticket_of_a_killed_gateway_that_kept_nothing_is_refused_and_the_station_beg
     assert_eq!(established(&world), (2, 0));
     assert!(world.drops(1, DropReason::TicketRefused) > 0);
 }
+
+#[test]
+fn the_log_says_who_gets_no_ticket_and_why() {
+    let mut world = world(188, |connection, is_station| {
+        if !is_station {
+            connection.name = "long".repeat(400);
+        }
+    });
+    world.run(Duration::from_secs(2));
+    let said = |event: &Event| match event {
+        Event::TicketTooLarge { octets, most, .. } => octets > most,
+        _ => false,
+    };
+    assert_eq!(world.ends[1].count(said), 1);
+    assert!(!world.ends[0].told(said));
+}

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::config::Version;
+use crate::node::hints::HINTS;
 
 /// A first message of IKEv2 of this length.
 fn first(len: u32, number: u32) -> Vec<u8> {
@@ -65,7 +66,7 @@ fn a_flood_of_ikev2_has_few_answers_and_none_that_is_longer() {
     assert_eq!(world.drops(1, DropReason::UnsupportedVersion), 1_004);
     // Hints, which stations wait for, have a separate limit.
     let now = world.now;
-    assert!(world.ends[1].node.hints.take(now));
+    assert!(world.ends[1].node.hints.take_one(HINTS, now));
 }
 
 /// A gateway of both versions and a station of one.

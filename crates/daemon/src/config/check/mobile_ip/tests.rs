@@ -170,6 +170,34 @@ fn what_is_unwise_at_a_mobile_node_is_a_warning() {
 }
 
 #[test]
+fn a_home_agent_outside_behind_a_nat_is_a_warning() {
+    let behind = NODE
+        .split("[mobile.firewall]")
+        .next()
+        .expect("the node's table");
+    let node = format!(
+        "{behind}[mobile.gateway]\nconnection = \"work\"\n\
+         [mobile.gateway.outside]\nhome_agent = \"198.18.30.1\"\n\
+         home_address = \"198.18.30.17\"\n\
+         association = {{ spi = 2000, key_file = \"outside.key\" }}\n\
+         [connections.work]\nremote_addrs = [\"203.0.113.1\"]\n\
+         local = {{ auth = \"psk\", secret_file = \"psk\", id = \"ms1.example\" }}\n\
+         remote = {{ auth = \"psk\", id = \"gw.example\" }}\n\
+         [connections.work.children.net]\nremote_ts = [\"10.18.3.1/32\"]\n"
+    );
+    let public = "home_address = \"198.18.30.17\"";
+    let nat = "A NAT between them lets no ESP pass";
+    let private = |address: &str| format!("home_address = \"{address}\"");
+    for address in ["192.168.30.17", "172.16.0.17", "100.64.0.17"] {
+        warns(&node, &[(public, &private(address), "mobile", nat)]);
+    }
+    // One network of private addresses, as within a company.
+    let all = node.replace(public, &private("192.168.30.17"));
+    let all = all.replace("203.0.113.1", "10.99.0.1");
+    assert_eq!(found(&all), (Vec::new(), Vec::new()));
+}
+
+#[test]
 fn a_home_agent_s_firewall_is_none_of_its_nodes() {
     let firewalls = "[\"192.168.4.1\"]";
     let key = "home_agent.firewalls";

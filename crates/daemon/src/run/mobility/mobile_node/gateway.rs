@@ -26,6 +26,8 @@ const BARE_SPAN: Duration = Duration::from_secs(3);
 pub(super) struct Way {
     /// The tunnel's inner address, while it is up.
     inner: Option<Ipv4Addr>,
+    /// A NAT is between the tunnel's ends.
+    is_natted: bool,
     /// Whether the node of IKE was told to bring it up.
     is_wanted: bool,
     /// The link has no address: until when one is waited for.
@@ -47,6 +49,11 @@ impl Way {
         self.bare_until
     }
 
+    /// Whether a NAT is between the tunnel's ends.
+    pub(super) fn is_natted(&self) -> bool {
+        self.is_natted
+    }
+
     /// Whether the tunnel is up.
     pub(super) fn is_open(&self) -> bool {
         self.inner.is_some()
@@ -61,7 +68,13 @@ impl MobileNodePart {
 
     /// The tunnel has come or gone. What comes out of it needs the address on the tunnel device
     /// first.
-    pub(super) fn follow_tunnel(&mut self, inner: Option<Ipv4Addr>, common: &mut Common) {
+    pub(super) fn follow_tunnel(
+        &mut self,
+        inner: Option<Ipv4Addr>,
+        is_natted: bool,
+        common: &mut Common,
+    ) {
+        self.gateway.is_natted = is_natted;
         if self.gateway.inner == inner {
             return;
         }

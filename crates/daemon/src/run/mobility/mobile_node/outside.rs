@@ -38,8 +38,8 @@ pub(super) struct Outer {
     gateways: Vec<Ipv4Addr>,
     /// The node's link is another, or was lost: what holds there holds no more.
     is_lost: bool,
-    /// The node was inside, and has taken its registration back.
-    has_left: bool,
+    /// The node was inside, and has taken its registration back from this address.
+    left_from: Option<Ipv4Addr>,
     /// The last request did not leave this host.
     is_unsent: bool,
     /// How often a NAT's entry is kept, and when next.
@@ -61,7 +61,7 @@ impl Outer {
             config: config.clone(),
             gateways: gateways.to_vec(),
             is_lost: false,
-            has_left: false,
+            left_from: None,
             is_unsent: false,
             keepalive: None,
             denied: None,
@@ -157,9 +157,10 @@ impl Outer {
     fn follow(&mut self, own: Option<Ipv4Addr>, inside: Option<Ipv4Addr>, now: Instant) {
         if let Some(from) = inside {
             match self.node.state() {
-                State::Registered { .. } if self.has_left => {}
+                State::Registered { .. } if self.left_from == Some(from) => {}
+                // From another network inside, the home agent is perhaps reached.
                 State::Registered { .. } => {
-                    self.has_left = true;
+                    self.left_from = Some(from);
                     self.node.leave_from(from, now);
                 }
                 State::Home | State::Unreachable => self.node.attach(Attachment::Detached, now),
@@ -168,7 +169,7 @@ impl Outer {
         }
         let Some(own) = own else { return };
         let was_lost = core::mem::take(&mut self.is_lost);
-        if core::mem::take(&mut self.has_left) || was_lost {
+        if self.left_from.take().is_some() || was_lost {
             self.node.rejoin(now);
         }
         self.node.attach(Attachment::Colocated(own), now);
@@ -293,5 +294,132 @@ impl MobileNodePart {
         }
         let changes = self.carriers.follow(Owner::Home(own.address), wanted);
         common.plane(changes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use crypto::rand::Seed;
+    use engine::mip4::association::{Algorithm, Association, Associations, ReplayProtection};
+    use engine::mip4::home_agent::{self, Datagram, HomeAgent};
+    use engine::mip4::tunnel::{ReverseTunnel, UdpWish};
+    use engine::sa::Encapsulation;
+
+    use super::*;
+
+    const HOME: Ipv4Addr = Ipv4Addr::new(198, 18, 30, 17);
+    const AGENT: Ipv4Addr = Ipv4Addr::new(198, 18, 30, 1);
+    const OUTSIDE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
+    const OFFICE: Ipv4Addr = Ipv4Addr::new(10, 18, 20, 7);
+    const LABORATORY: Ipv4Addr = Ipv4Addr::new(10, 18, 21, 7);
+
+    fn associations() -> Associations {
+        let key = b"0123456789abcdef";
+        let replay = ReplayProtection::Timestamps;
+        let one = Association::new(2000, Algorithm::HmacMd5, replay, key);
+        Associations::new(vec![one.expect("a key")]).expect("one")
+    }
+
+    fn clock() -> Clock {
+        Clock::new(Instant(0), Duration::from_secs(1_795_000_000))
+    }
+
+    fn node() -> Outer {
+        let config = Config {
+            home_address: HOME,
+            home_agent: AGENT,
+            nai: None,
+            aaa: None,
+            associations: associations(),
+            foreign_agents: BTreeMap::new(),
+            lifetime: 300,
+            encapsulation: Encapsulation::IpInIp,
+            is_reverse: true,
+            encapsulates_delivery: false,
+            wants_broadcasts: false,
+            is_simultaneous: false,
+            udp: UdpWish::Never,
+            firewall: None,
+            hears_revocations: false,
+            monitor: None,
+        };
+        let random = Seed::new([2; 32]).stream("node", 0);
+        Outer::new((&config, &[]), clock(), random)
+    }
+
+    fn agent() -> HomeAgent {
+        let client = home_agent::Client {
+            home_address: HOME,
+            nai: None,
+            aaa: None,
+            associations: associations(),
+        };
+        let config = home_agent::Config {
+            address: AGENT,
+            prefix_len: 24,
+            max_lifetime: 600,
+            max_bindings: 4,
+            encapsulations: [].into(),
+            reverse_tunnel: ReverseTunnel::Allowed,
+            udp_keepalive: Some(110),
+            allows_forced_udp: true,
+            clients: vec![client],
+            foreign_agents: BTreeMap::new(),
+            outside: vec![],
+            trusts_traversal: [].into(),
+            trusted: Vec::new(),
+            tunnelled: Vec::new(),
+            revocation: None,
+        };
+        let random = Seed::new([3; 32]).stream("home agent", 0);
+        HomeAgent::new(config, clock(), Instant(0), random)
+    }
+
+    /// Where the requests come from that the node sends; each is answered if this leads to it.
+    fn asks(outer: &mut Outer, agent: Option<&mut HomeAgent>, now: Instant) -> Vec<Ipv4Addr> {
+        let mut sent = Vec::new();
+        while let Some(output) = outer.node.poll() {
+            if let Output::Send {
+                from, to, payload, ..
+            } = output
+            {
+                sent.push((SocketAddrV4::new(from, PORT), to, payload));
+            }
+        }
+        let sources = sent.iter().map(|(from, ..)| *from.ip()).collect();
+        let Some(agent) = agent else { return sources };
+        for (from, to, payload) in &sent {
+            let (from, to, payload) = (*from, *to, payload.as_slice());
+            agent.handle(Datagram { from, to, payload }, now);
+            while let Some(output) = agent.poll() {
+                if let home_agent::Output::Send { payload, .. } = output {
+                    outer.handle(to, &payload, now);
+                }
+            }
+        }
+        sources
+    }
+
+    #[test]
+    fn a_registration_is_taken_back_from_the_network_inside_that_leads_there() {
+        let (mut outer, mut agent) = (node(), agent());
+        let at = |seconds| Instant(0) + Duration::from_secs(seconds);
+        outer.follow(Some(OUTSIDE), None, at(1));
+        assert_eq!(asks(&mut outer, Some(&mut agent), at(1)), [OUTSIDE]);
+        assert_eq!(outer.care_of(), Some(OUTSIDE));
+        // The first network inside does not lead to the home agent.
+        outer.follow(Some(OFFICE), Some(OFFICE), at(10));
+        assert_eq!(asks(&mut outer, None, at(10)), [OFFICE]);
+        outer.follow(Some(OFFICE), Some(OFFICE), at(11));
+        assert!(asks(&mut outer, None, at(11)).is_empty(), "asked once");
+        outer.follow(Some(LABORATORY), Some(LABORATORY), at(20));
+        assert_eq!(asks(&mut outer, Some(&mut agent), at(20)), [LABORATORY]);
+        assert_eq!(outer.care_of(), None);
+        // Outside again.
+        outer.follow(Some(OUTSIDE), None, at(30));
+        assert_eq!(asks(&mut outer, Some(&mut agent), at(30)), [OUTSIDE]);
+        assert_eq!(outer.care_of(), Some(OUTSIDE));
     }
 }

@@ -164,6 +164,11 @@ impl MobileNodePart {
             text
         } else if let Some(text) = self.gateway_trouble() {
             text
+        } else if let (Some(through), Some(connection)) = (through, self.connection()) {
+            format!(
+                "nothing comes back through the foreign agent {through}. Only one inside takes the \
+                 node past {connection}: outside, the link must give it an address (DHCP)"
+            )
         } else if let Some(through) = through {
             format!(
                 "nothing comes back through the foreign agent {through}: look at `caravan status` \
@@ -204,10 +209,8 @@ impl MobileNodePart {
         let connection = self.connection()?;
         let agent = self.setup.config.home_agent;
         if self.node.secured().is_some() {
-            return Some(format!(
-                "nothing comes back from the home agent {agent} through {connection}: do its \
-                 `vpn_networks`, its routes and the gateway's have the tunnel's inner address?"
-            ));
+            let is_natted = self.gateway.is_natted() && self.outer.is_some();
+            return Some(silent_through(connection, agent, is_natted));
         }
         self.node.colocated()?;
         if let Some(text) = self.outer.as_ref().and_then(Outer::trouble) {
@@ -246,6 +249,22 @@ impl MobileNodePart {
             "the home agent {agent} does not answer on {interface}{seen}: is `home_agent` right? \
              If so, look at `caravan status` there"
         )
+    }
+}
+
+/// The tunnel is up, and nothing of the home agent's comes through it.
+fn silent_through(connection: &str, agent: Ipv4Addr, is_natted: bool) -> String {
+    let nothing = format!("nothing comes back from the home agent {agent} through {connection}");
+    match is_natted {
+        true => format!(
+            "{nothing}: a NAT is between the home agent outside and the gateway. It lets no ESP \
+             pass, which is in no UDP of its own there: let the gateway see the `home_address` of \
+             [mobile.gateway.outside]"
+        ),
+        false => format!(
+            "{nothing}: do its `vpn_networks`, its routes and the gateway's have the tunnel's \
+             inner address?"
+        ),
     }
 }
 
@@ -294,6 +313,14 @@ fn unreached(why: NotReached, by: IpAddr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_nat_behind_a_home_agent_outside_is_named() {
+        let agent = Ipv4Addr::new(10, 18, 3, 1);
+        let said = |is_natted| silent_through("work", agent, is_natted);
+        assert!(said(true).contains("a NAT is between the home agent outside and the gateway"));
+        assert!(said(false).contains("vpn_networks") && !said(false).contains("NAT"));
+    }
 
     /// A stranger's answer hides no word of the home agent.
     #[test]

@@ -14,6 +14,15 @@ const KEY_IDS: [u8; 2] = [1, 2];
 /// From the leaving of a station to the next key: others may leave with it.
 const SETTLING: Duration = Duration::from_millis(500);
 
+/// Which keys of stations are made anew with the group key, where the access point makes those too.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Renewal {
+    /// A station has left: it has had no other one's key.
+    GroupAlone,
+    /// It is time.
+    All,
+}
+
 /// The group key, and when it is in force.
 pub(super) struct Group {
     cipher: PermittedCipher,
@@ -24,6 +33,8 @@ pub(super) struct Group {
     interval: Option<Duration>,
     /// When the next key is made.
     due_at: Option<Instant>,
+    /// When it is because a station has left.
+    left_at: Option<Instant>,
     /// Countermeasures have taken the key from the port. At this time the new one goes there.
     stopped_until: Option<Instant>,
 }
@@ -43,6 +54,7 @@ impl Group {
             next: None,
             interval: None,
             due_at: None,
+            left_at: None,
             stopped_until: None,
         }
     }
@@ -71,8 +83,7 @@ impl Group {
 
     /// Who had the key has left.
     pub(super) fn note_leaving(&mut self, now: Instant) {
-        let soon = now + SETTLING;
-        self.due_at = Some(self.due_at.map_or(soon, |at| at.min(soon)));
+        self.left_at.get_or_insert(now + SETTLING);
     }
 
     /// Countermeasures: who joins after them gets another key, so that frames of before are worth
@@ -105,24 +116,28 @@ impl Group {
             let why = "end countermeasures";
             return Some(Deadline { at, why });
         }
-        let due_at = self.due_at.filter(|_| self.next.is_none());
-        due_at.map(|at| Deadline {
+        let due_at = self.due_at.into_iter().chain(self.left_at).min();
+        due_at.filter(|_| self.next.is_none()).map(|at| Deadline {
             at,
             why: "make another group key",
         })
     }
 
-    /// Does what it is time for. True if the stations must get the next key.
-    pub(super) fn fire(&mut self, now: Instant, port: &mut Port) -> bool {
-        if self.deadline().is_none_or(|it| it.at > now) {
-            return false;
-        }
-        self.due_at = self.interval.map(|interval| now + interval);
+    /// Does what it is time for: whether the stations must get the next key.
+    pub(super) fn fire(&mut self, now: Instant, port: &mut Port) -> Option<Renewal> {
+        self.deadline().filter(|it| it.at <= now)?;
         if self.stopped_until.take().is_some() {
             port.install_group(&self.key);
-            return false;
+            self.due_at = self.interval.map(|interval| now + interval);
+            self.left_at = None;
+            return None;
         }
+        self.left_at = None;
         self.next = Some(self.fresh());
-        true
+        if self.due_at.is_none_or(|at| at > now) {
+            return Some(Renewal::GroupAlone);
+        }
+        self.due_at = self.interval.map(|interval| now + interval);
+        Some(Renewal::All)
     }
 }

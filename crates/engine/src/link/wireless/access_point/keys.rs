@@ -3,6 +3,7 @@
 use crypto::rand::Stream;
 use wire::ieee80211::{Address, reason};
 
+use super::group::Renewal;
 use super::{AccessPoint, Again, Keys, Member, NamedKey, Traffic, random_key};
 use crate::counters::DropReason;
 use crate::link::wireless::cipher::{GroupKey, PermittedCipher, TemporalKey};
@@ -27,6 +28,8 @@ pub(super) struct Giving {
     giver: KeyGiver,
     random: Stream,
     own: TemporalKey,
+    /// Whether nothing has come under its own key yet.
+    is_own_new: bool,
     attempts: u32,
     next_at: Option<Instant>,
 }
@@ -36,19 +39,23 @@ impl Giving {
         Self {
             giver: KeyGiver::new(session),
             own: random_key(cipher, &mut random),
+            is_own_new: true,
             random,
             attempts: 0,
             next_at: None,
         }
     }
 
-    fn renew(&mut self, cipher: PermittedCipher) {
-        self.own = random_key(cipher, &mut self.random);
+    fn renew(&mut self, renewal: Renewal, cipher: PermittedCipher) {
+        if renewal == Renewal::All {
+            self.own = random_key(cipher, &mut self.random);
+            self.is_own_new = true;
+        }
         self.attempts = 0;
     }
 
-    /// The packets with both keys.
-    fn packets(&mut self, group: GroupKey, now: Instant) -> [Vec<u8>; 2] {
+    /// The packets with the group's key, and with its own if it may not have that.
+    fn packets(&mut self, group: GroupKey, now: Instant) -> Vec<Vec<u8>> {
         self.next_at = Some(now + PATIENCE * (1 << self.attempts.min(MOST_DOUBLINGS)));
         self.attempts += 1;
         let of_group = GivenKey {
@@ -61,7 +68,9 @@ impl Giving {
             key_id: 0,
             is_unicast: true,
         };
-        [of_group, of_station].map(|given| self.giver.give(&given, &mut self.random))
+        let of_station = self.is_own_new.then_some(of_station);
+        let given = [of_group].into_iter().chain(of_station);
+        given.map(|it| self.giver.give(&it, &mut self.random)).collect()
     }
 }
 
@@ -89,7 +98,7 @@ impl Keys {
     /// A frame under its key came from the station.
     pub(super) fn note_protected(&mut self) {
         if let Self::Given(it) = self {
-            it.next_at = None;
+            (it.next_at, it.is_own_new) = (None, false);
         }
     }
 }
@@ -253,14 +262,14 @@ impl AccessPoint {
     }
 
     /// Gives the next group key to all.
-    pub(super) fn renew_group(&mut self, now: Instant, out: &mut AirOutbox) {
+    pub(super) fn renew_group(&mut self, renewal: Renewal, now: Instant, out: &mut AirOutbox) {
         if let Security::DynamicWep(cipher) = self.network.security {
             // Nothing tells that a station has it.
             self.group
                 .iter_mut()
                 .for_each(|it| it.replace(&mut self.port));
             for station in self.stations() {
-                self.give_again(station, cipher, now, out);
+                self.give_again(station, (renewal, cipher), now, out);
             }
             return;
         }
@@ -360,13 +369,13 @@ impl AccessPoint {
     fn give_again(
         &mut self,
         station: Address,
-        cipher: PermittedCipher,
+        (renewal, cipher): (Renewal, PermittedCipher),
         now: Instant,
         out: &mut AirOutbox,
     ) {
         let keys = self.members.get_mut(&station).map(|it| &mut it.keys);
         if let Some(Keys::Given(giving)) = keys {
-            giving.renew(cipher);
+            giving.renew(renewal, cipher);
             self.send_given(station, now, out);
             self.install_given(station);
         }

@@ -147,3 +147,34 @@ fn keys_of_wep_are_sent_until_the_station_has_them() {
     });
     assert_eq!(keys.count(), 0);
 }
+
+/// Nobody else had them, and frames are on their way.
+#[test]
+fn who_stays_keeps_its_own_key_of_wep_when_another_one_leaves() {
+    let mut air = joined(&Security::DynamicWep(permit(LinkCipher::Wep104)));
+    let (gone, _) = air.stations.pop().unwrap();
+    let mut out = AirOutbox::default();
+    assert!(air.access_point.end(gone, air.now, &mut out));
+    air.carry(out);
+    let late = |air: &mut Air| {
+        let up = data(WIRED, STATION);
+        let mut frame = vec![0; up.len() + MAX_GROWTH];
+        let len = air.stations[0].1.protect(&up, &mut frame).unwrap();
+        frame.truncate(len);
+        (up, frame)
+    };
+    let (up, sent) = late(&mut air);
+    air.run(Duration::from_secs(2));
+    assert_eq!(group_key_id(&mut air), 2);
+    let came = air.deliver(&sent, &mut AirOutbox::default());
+    assert_eq!(came, [up]);
+    // After the time it gets another one.
+    let interval = Duration::from_secs(60);
+    air.access_point.renew_group_every(interval, air.now);
+    let (_, sent) = late(&mut air);
+    air.run(interval);
+    assert_eq!(group_key_id(&mut air), 1);
+    let came = air.deliver(&sent, &mut AirOutbox::default());
+    assert!(came.is_empty());
+    air.works_alone();
+}

@@ -1,0 +1,113 @@
+//! A station that its gateway refuses tries ever more rarely, unless there is reason to hope.
+
+use super::super::stations::MAX_REFUSED_BACKOFF;
+use super::ikev2::speaks;
+use super::*;
+use crate::config::Version;
+
+const WIFI: [u8; 4] = [10, 0, 0, 77];
+
+fn refused(seed: u8) -> World {
+    World::new(seed, |connection, is_station| {
+        speaks(connection, Version::V2);
+        if is_station {
+            wrong_key(connection);
+        }
+    })
+}
+
+/// The waits of a station so far, and whether each follows a refusal.
+fn waits(world: &World) -> Vec<(Duration, bool)> {
+    let events = world.ends[0].seen.events.iter();
+    let waits = events.filter_map(|event| match event {
+        Event::RetryScheduled {
+            in_ms, is_refused, ..
+        } => Some((Duration::from_millis(*in_ms), *is_refused)),
+        _ => None,
+    });
+    waits.collect()
+}
+
+#[test]
+fn who_is_refused_again_and_again_waits_up_to_a_quarter_of_an_hour() {
+    let mut world = refused(160);
+    world.run(Duration::from_secs(6 * 3_600));
+    let waits = waits(&world);
+    assert!(waits.iter().all(|(_, is_refused)| *is_refused));
+    assert!(waits.iter().all(|(wait, _)| *wait <= MAX_REFUSED_BACKOFF));
+    // The first ones are short: somebody may be about to mend it.
+    assert!(
+        waits[..5]
+            .iter()
+            .all(|(wait, _)| *wait <= Duration::from_secs(16))
+    );
+    let long = waits
+        .iter()
+        .filter(|(wait, _)| *wait > Duration::from_secs(30));
+    assert!(long.count() > 20);
+    // With 30 s at most it was 1,150 times.
+    assert!((30..70).contains(&waits.len()), "{}", waits.len());
+}
+
+#[test]
+fn who_gets_no_answer_goes_on_trying_twice_a_minute() {
+    let mut world = refused(161);
+    world.network.dead = vec![GATEWAY.into()];
+    world.network.wire.clear();
+    world.run(Duration::from_secs(3 * 3_600));
+    let waits = waits(&world);
+    assert!(waits.len() > 100, "{}", waits.len());
+    let longest = Duration::from_secs(30);
+    assert!(
+        waits
+            .iter()
+            .all(|(wait, refused)| *wait <= longest && !refused)
+    );
+    // And the first refusal after that is no reason for a long wait.
+    world.network.dead.clear();
+    world.run(Duration::from_secs(95));
+    let all = self::waits(&world);
+    let first = all.iter().find(|(_, is_refused)| *is_refused);
+    let (wait, _) = first.expect("a refusal");
+    assert!(*wait <= Duration::from_secs(1), "{wait:?}");
+}
+
+#[test]
+fn a_reload_a_move_and_the_user_end_the_wait() {
+    let again: [fn(&mut World); 3] = [
+        |world| {
+            let same = Arc::new(config(true, &world.change));
+            world.input(0, Input::Configure(same));
+        },
+        |world| world.has_address(WIFI.into()),
+        |world| world.command(0, Command::Up("road".into())),
+    ];
+    for (seed, again) in (162..).zip(again) {
+        let mut world = refused(seed);
+        world.run(Duration::from_secs(2 * 3_600));
+        let (before, sent) = (waits(&world).len(), world.network.sent);
+        world.run(Duration::from_secs(5));
+        assert_eq!(world.network.sent, sent, "it waits");
+        again(&mut world);
+        world.run(Duration::from_secs(1));
+        assert!(world.network.sent > sent);
+        assert!(waits(&world).len() > before);
+    }
+}
+
+#[test]
+fn who_is_let_in_at_last_comes_up() {
+    let mut world = refused(165);
+    world.run(Duration::from_secs(3_600));
+    // The gateway gets the key that the station has.
+    let change = world.change.clone();
+    let right: Change = Arc::new(move |connection: &mut Connection, is_station| {
+        change(connection, is_station);
+        if !is_station {
+            wrong_key(connection);
+        }
+    });
+    world.input(1, Input::Configure(Arc::new(config(false, &right))));
+    world.run(MAX_REFUSED_BACKOFF);
+    world.assert_up();
+}
