@@ -117,16 +117,34 @@ impl Keys {
         HASH.hmac(key.as_ref(), &signed)
     }
 
+    /// Whether the chain has AUTH of the shared key over the identity of this kind in it.
+    pub fn is_right(
+        &self,
+        (first, chain): (PayloadKind, &[u8]),
+        id: PayloadKind,
+        covered: &Covered<'_>,
+    ) -> bool {
+        let found = payloads(first, chain).unwrap_or_default();
+        let body = |kind| {
+            let one = found.iter().find(|one| one.payload.kind() == kind)?;
+            Some(&chain[one.body_range()])
+        };
+        let (Some(id), Some(auth)) = (body(id), body(PayloadKind::Authentication)) else {
+            return false;
+        };
+        auth.get(AUTH_HEAD..) == Some(self.auth(covered, id).as_ref())
+    }
+
     /// Writes AUTH where the chain has room for it, over the identity of this kind in the chain, or
-    /// another one. Returns whether there was a place.
+    /// another one.
     pub fn make_right(
         &self,
         (first, chain): (PayloadKind, &mut [u8]),
         (kind, otherwise): (PayloadKind, &[u8]),
         covered: &Covered<'_>,
-    ) -> bool {
+    ) {
         let Ok(found) = payloads(first, chain) else {
-            return false;
+            return;
         };
         let mut all = found.iter();
         let id = all.find(|one| one.payload.kind() == kind);
@@ -135,7 +153,6 @@ impl Keys {
             |one| chain[one.body_range()].to_vec(),
         );
         let auth = self.auth(covered, &id);
-        let mut has_place = false;
         for one in &found {
             let is_auth = one.payload.kind() == PayloadKind::Authentication;
             let place = chain[one.body_range()].get_mut(AUTH_HEAD..);
@@ -144,10 +161,8 @@ impl Keys {
                 && place.len() == AUTH_LEN
             {
                 place.copy_from_slice(auth.as_ref());
-                has_place = true;
             }
         }
-        has_place
     }
 }
 

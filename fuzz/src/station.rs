@@ -37,7 +37,7 @@ pub trait Host {
     /// For a reflection.
     fn last_heard(&self) -> &[u8];
 
-    /// Whether it has proven itself under keys.
+    /// Whether it has proven itself under the keys that it has.
     fn has_proven(&self) -> bool;
 
     /// A datagram of the client, perhaps to it.

@@ -55,9 +55,11 @@ pub struct Answer {
     pub datagrams: Sent,
     /// Paths on which phase 1 completed.
     pub established: Vec<Path>,
-    /// Paths that a peer moved to.
-    pub moved: Vec<Path>,
-    /// Number of SAs installed in the planes.
+    /// Connections whose peer moved, and to which path.
+    pub moved: Vec<(String, Path)>,
+    /// Connections that have a new child, or a new IKE SA of IKEv2.
+    pub risen: Vec<String>,
+    /// Number of inbound SAs installed in the plane.
     pub installs: usize,
     events: usize,
     changes: usize,
@@ -136,14 +138,17 @@ impl Watched {
         let mut answer = Answer::default();
         while let Some(effect) = self.endpoint.poll(self.now) {
             match effect {
-                Effect::Message(path, octets) => answer.datagrams.push((path, octets)),
+                Effect::Message(path, octets) => {
+                    assert_eq!(path.local.is_ipv4(), path.remote.is_ipv4(), "{path:?}");
+                    answer.datagrams.push((path, octets));
+                }
                 Effect::Inbound(change) => {
                     answer.changes += 1;
                     answer.installs += usize::from(self.installed.inbound(change));
                 }
                 Effect::Outbound(change) => {
                     answer.changes += 1;
-                    answer.installs += usize::from(self.installed.outbound(change));
+                    self.installed.outbound(change);
                 }
                 Effect::Event(event) => self.note(&event, &mut answer),
                 Effect::IkeKeys(..)
@@ -162,8 +167,19 @@ impl Watched {
         answer.events += 1;
         match event {
             Event::Message { is_sent, .. } => answer.is_taken |= !is_sent,
-            Event::IkeEstablished { path, .. } => answer.established.push(*path),
-            Event::PathMoved { path, .. } => answer.moved.push(*path),
+            Event::IkeEstablished {
+                connection,
+                version,
+                path,
+                ..
+            } => {
+                // In aggressive mode of IKEv1, the peer has not heard the third message yet.
+                let is_both = *version == 2;
+                answer.risen.extend(is_both.then(|| connection.clone()));
+                answer.established.push(*path);
+            }
+            Event::ChildEstablished { connection, .. } => answer.risen.push(connection.clone()),
+            Event::PathMoved { connection, path } => answer.moved.push((connection.clone(), *path)),
             _ => {}
         }
         let text = format!("{event:?}");
@@ -196,7 +212,10 @@ impl Installed {
     /// Returns whether an SA was installed.
     fn inbound(&mut self, change: &InboundChange) -> bool {
         match change {
-            InboundChange::Install(sa) => return self.install(sa, Direction::Inbound),
+            InboundChange::Install(sa) => {
+                self.install(sa, Direction::Inbound);
+                return true;
+            }
             InboundChange::Remove(child, spi) => {
                 self.0.remove(&(*child, *spi, Direction::Inbound));
             }
@@ -208,29 +227,27 @@ impl Installed {
         false
     }
 
-    /// Returns whether an SA was installed.
-    fn outbound(&mut self, change: &OutboundChange) -> bool {
+    fn outbound(&mut self, change: &OutboundChange) {
         match change {
-            OutboundChange::Install(sa) => return self.install(sa, Direction::Outbound),
+            OutboundChange::Install(sa) => self.install(sa, Direction::Outbound),
             OutboundChange::Remove(child, spi) => {
                 self.0.remove(&(*child, *spi, Direction::Outbound));
             }
             _ => {}
         }
-        false
     }
 
-    fn install(&mut self, sa: &Sa, direction: Direction) -> bool {
+    fn install(&mut self, sa: &Sa, direction: Direction) {
         assert_eq!(sa.direction, direction);
         self.0.insert((sa.child, sa.spi(), direction));
-        true
     }
 }
 
 impl Answer {
     /// Sources of authenticated messages.
     pub fn proven(&self) -> impl Iterator<Item = SocketAddr> {
-        let paths = self.established.iter().chain(&self.moved);
+        let moved = self.moved.iter().map(|(_, path)| path);
+        let paths = self.established.iter().chain(moved);
         paths.map(|path| path.remote)
     }
 }

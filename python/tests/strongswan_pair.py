@@ -11,6 +11,7 @@ from pathlib import Path
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey, SharedKey
+from caravan.testbed.host import Host
 from caravan.testbed.remote_access import (
     GATEWAY_ADDRESS,
     INNER_POOL,
@@ -22,6 +23,7 @@ from caravan.testbed.traffic import download, serve_files
 from caravan.threeways.measurement import Keys
 
 SETTLE_S = 15.0
+PLAIN = RemoteAccessConfig()
 NAMES = ("sg.example", "ms.example")
 
 
@@ -77,10 +79,11 @@ def connected(
     output: Path,
     *,
     is_initiator: bool,
-    strongswan: type[StrongSwan] = StrongSwan,
+    strongswan: Callable[[Host, Connection], StrongSwan] = StrongSwan,
+    config: RemoteAccessConfig = PLAIN,
 ) -> Iterator[Pair]:
     """Start both ends: ours is the station (`is_initiator`) or the gateway."""
-    with RemoteAccess(RemoteAccessConfig(), output) as network:
+    with RemoteAccess(config, output) as network:
         serve_files(network.server, output / "www", SERVER_ADDRESS)
         if is_initiator:
             charon = strongswan(network.sg, gateway)
@@ -93,9 +96,9 @@ def connected(
         yield Pair(network, ours, charon)
 
 
-def settle(is_so: Callable[[], bool]) -> None:
+def settle(is_so: Callable[[], bool], within_s: float = SETTLE_S) -> None:
     """Wait until a condition is true."""
-    deadline = time.monotonic() + SETTLE_S
+    deadline = time.monotonic() + within_s
     while not is_so():
-        assert time.monotonic() < deadline, f"not so in {SETTLE_S} s"
+        assert time.monotonic() < deadline, f"not so in {within_s} s"
         time.sleep(0.1)

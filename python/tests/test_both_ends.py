@@ -4,6 +4,7 @@ move."""
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 import sys
 import time
@@ -42,6 +43,7 @@ from caravan.testbed.traffic import (
 from caravan.threeways.measurement import (
     PUBLISHED_HTTP_PORT,
     Keys,
+    ikev2_ends,
     transport_ends,
     tunnel_ends,
 )
@@ -387,10 +389,20 @@ def test_an_ipv6_tunnel_carries_a_file_and_long_datagrams(
                 assert ping(network.ms, place, 4, 0.05, payload_bytes=3000).received >= 3
 
 
-def test_a_station_has_an_inner_address_of_each_family(keys: Keys, output: Path) -> None:
-    """Both addresses are assigned at once and kept; each network has its own child SA."""
+@pytest.mark.parametrize("version", [1, 2], ids=["ikev1", "ikev2"])
+@pytest.mark.parametrize(
+    "networks",
+    [(PRIVATE_NETWORK, PRIVATE_NETWORK6), ("0.0.0.0/0", "::/0")],
+    ids=["networks", "everything"],
+)
+def test_a_station_has_an_inner_address_of_each_family(
+    version: int, networks: tuple[str, str], keys: Keys, output: Path
+) -> None:
+    """Both addresses are assigned at once and kept. With IKEv1 each network has its own child."""
     on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
-    both = f'["{PRIVATE_NETWORK}", "{PRIVATE_NETWORK6}"]'
+    if version == 2:
+        on_gateway, on_station = ikev2_ends(keys)
+    both = json.dumps(networks)
     with RemoteAccess(RemoteAccessConfig(is_dual_stack=True), output) as network:
         files = [write_files(network.sg, on_gateway), write_files(network.ms, on_station)]
         for file in files:
@@ -406,10 +418,11 @@ def test_a_station_has_an_inner_address_of_each_family(keys: Keys, output: Path)
                 with Caravan(network.ms, on_station, file=files[1]) as station:
                     station.wait_ready()
                     deadline = time.monotonic() + 10
-                    while len(station.children()) < 2 and time.monotonic() < deadline:
+                    while len(station.children()) < 3 - version and time.monotonic() < deadline:
                         time.sleep(0.05)
                     assert ping(network.ms, SERVER_ADDRESS, 2).received == 2
                     assert ping(network.ms, SERVER_ADDRESS6, 2).received == 2
+                    assert len(station.children()) == 3 - version
                     inner.append(network.ms.addresses("caravan0"))
             lent = [text for text in inner[0] if text.startswith(("10.99.0.", "fd99::"))]
             assert len(lent) == 2, inner

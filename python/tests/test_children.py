@@ -1,11 +1,12 @@
 """Children of IKEv2: their own key exchanges, ranges of ports, and tunnels that begin without one.
 
 The peer is charon 5.9 where it can: it has no ML-KEM and no additional key exchanges, so those are
-between two Caravans.
+between two Caravans here, and with strongSwan 6.1 in `test_mlkem_strongswan.py`.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -59,7 +60,10 @@ def flows(pair: Pair) -> bool:
         ("ecp384", "ECP_384"),
         ("ecp521", "ECP_521"),
         ("curve25519", "CURVE_25519"),
+        ("modp2048", "MODP_2048"),
         ("modp3072", "MODP_3072"),
+        ("modp4096", "MODP_4096"),
+        ("modp6144", "MODP_6144"),
         ("modp8192", "MODP_8192"),
     ],
 )
@@ -177,6 +181,12 @@ def test_a_tunnel_begins_without_a_child_and_gets_it_in_an_exchange_of_its_own(
         assert auth
         assert not any(" SA" in payloads or "TS" in payloads for payloads in auth)
         assert "create child" in [message.exchange for message in messages]
+        # Nor in charon's words.
+        log = pair.charon.log()
+        theirs = re.findall(r"(?:generating|parsed) IKE_AUTH \w+ 1 (\[ ID.*\])", log)
+        assert len(theirs) == 2
+        assert not any(re.search(r"\b(SA|TSi|TSr)\b", words) for words in theirs)
+        assert chosen("ECP_256") in pair.charon.selected_proposals()
 
 
 @ROLES
@@ -188,7 +198,7 @@ def test_an_end_that_must_begin_without_a_child_gets_no_tunnel_where_the_other_r
     station = replace(station, childless="force")
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         if is_initiator:
-            StrongSwan(network.sg, gateway)
+            charon = StrongSwan(network.sg, gateway)
             ours = Caravan(network.ms, station)
             text = "authenticates with a child alone"
             ours.process.wait_for(lambda: text in ours.process.stderr(), "the refusal", 15)
@@ -197,7 +207,9 @@ def test_an_end_that_must_begin_without_a_child_gets_no_tunnel_where_the_other_r
             charon = StrongSwan(network.ms, station)
             with pytest.raises(CommandFailed):
                 charon.initiate()
+            charon.wait_for_log("peer does not support childless|childless IKE_SA")
         assert not ours.is_established()
+        assert "CHDLESS_SUP" not in charon.log()
 
 
 @ROLES
@@ -214,6 +226,7 @@ def test_a_range_of_ports_is_narrowed_and_passes_what_is_in_it(
         (child,) = session["children"]
         narrowed = child["remote_ts" if is_initiator else "local_ts"]
         assert narrowed == f"{network}[tcp/50-1000]"
+        assert f"{network}[tcp/50-1000]" in pair.charon.swanctl("--list-sas").stdout
         assert pair.fetch() == expected
         assert ping(pair.network.ms, SERVER_ADDRESS, 3, 0.05).received == 0
         pair.charon.rekey_child()

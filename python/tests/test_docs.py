@@ -16,12 +16,13 @@ from doc_pages import DOCS, MOBILE_IP, PAGES, blocks, obey
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.process import Process
-from caravan.testbed.remote_access import SERVER_ADDRESS
+from caravan.testbed.remote_access import OPERATOR_ADDRESS6, SERVER_ADDRESS
 from caravan.testbed.traffic import make_file, serve_files
 
 OTHERS = [page for page in PAGES if page != MOBILE_IP]
 README = DOCS.parent / "README.md"
 STATUS = DOCS / "vpn-status.md"
+MOVING = DOCS / "vpn-moving.md"
 
 
 def test_the_readme_names_every_page() -> None:
@@ -39,8 +40,10 @@ def test_the_commands_of_a_page_do_what_they_say(page: Path, output: Path) -> No
     folder.mkdir(parents=True)
     make_file(output / "www/file", 100_000)
     running: dict[str, Process] = {}
-    with RemoteAccess(RemoteAccessConfig(), output) as network:
+    with RemoteAccess(RemoteAccessConfig(is_dual_stack=page == MOVING), output) as network:
         serve_files(network.server, output / "www", SERVER_ADDRESS)
+        if page == MOVING:
+            other_network(network)
         hosts = {"client": network.ms, "gateway": network.sg}
         hosts |= {"link": network.server, "authority": network.server}
         for block in blocks(page):
@@ -55,6 +58,17 @@ def test_the_commands_of_a_page_do_what_they_say(page: Path, output: Path) -> No
                 file.write_text(before + block.text)
             else:
                 obey(host, block, folder, running)
+
+
+def other_network(network: RemoteAccess) -> None:
+    """Another network of both families, at the client's `wan1`, which is down."""
+    assert network.nat is not None
+    router = network.nat.host
+    network.ms.connect("wan1", router, "lan1", 1500)
+    network.ms.link_down("wan1")
+    router.add_address("lan1", "10.0.1.1/24")
+    router.add_address("lan1", "2001:db8:0:d::1/64")
+    network.sg.add_route("2001:db8:0:d::/64", OPERATOR_ADDRESS6)
 
 
 def test_the_page_of_status_has_each_state_of_a_mobile_node_and_the_codes_as_they_are() -> None:

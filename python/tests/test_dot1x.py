@@ -164,6 +164,8 @@ FILES = {
     "eap-ttls-pap": (Method.TTLS, Key.RSA_2048),
     "eap-tls-p256": (Method.TLS, Key.P256),
     "eap-tls-resumed": (Method.TLS, Key.RSA_2048),
+    "eap-peap-resumed": (Method.PEAP, Key.RSA_2048),
+    "eap-ttls-resumed": (Method.TTLS, Key.RSA_2048),
 }
 """The files of exchanges with a server of accounts."""
 DOT11_MORE = 18
@@ -176,7 +178,7 @@ def test_each_message_of_a_file_has_its_size_on_the_links(
     name: str, bed: Bed, tmp_path: Path
 ) -> None:
     method, key = FILES[name]
-    is_resumed = name == "eap-tls-resumed"
+    is_resumed = name.endswith("-resumed")
     authority = OpensslAuthority(tmp_path, "authority of the tests", key)
     own, node = authority.issue(SERVER_NAME), authority.issue("station.example")
     config = ServerConfig(

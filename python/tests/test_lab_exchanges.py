@@ -67,6 +67,8 @@ def test_every_message_and_every_overhead_has_a_source(name: str) -> None:
         ("eap-ttls-pap", 13, 2792, 6),
         ("eap-tls-p256", 11, 2723, 5),
         ("eap-tls-resumed", 7, 579, 3),
+        ("eap-peap-resumed", 9, 707, 4),
+        ("eap-ttls-resumed", 7, 579, 3),
     ],
 )
 def test_802_1x_has_the_bytes_that_were_measured(
@@ -92,6 +94,8 @@ def test_802_1x_has_the_bytes_that_were_measured(
         ("eap-ttls-pap", 12, 4504),
         ("eap-tls-p256", 10, 4164),
         ("eap-tls-resumed", 6, 1460),
+        ("eap-peap-resumed", 8, 1861),
+        ("eap-ttls-resumed", 6, 1460),
     ],
 )
 def test_radius_has_the_bytes_that_were_measured(name: str, packets: int, octets: int) -> None:

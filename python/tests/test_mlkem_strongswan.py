@@ -6,6 +6,7 @@ Each case fetches a file through the tunnel, compares its hash, and reads charon
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,47 @@ def test_either_end_renews_the_ike_sa_with_the_same_exchanges(
         exchanges = [message.exchange for message in pair.ours.handshake()]
         assert exchanges.count("followup") == 2 * 2 * suite.count("-ke")
         assert pair.fetch() == expected
+
+
+@ROLES
+@pytest.mark.parametrize(
+    ("esp", "chosen"),
+    [
+        (
+            "aes256gcm16-curve25519-ke1_mlkem768",
+            "AES_GCM_16_256/CURVE_25519/NO_EXT_SEQ/KE1_ML_KEM_768",
+        ),
+        (
+            "aes128gcm16-ecp256-ke1_mlkem768-ke2_mlkem1024",
+            "AES_GCM_16_128/ECP_256/NO_EXT_SEQ/KE1_ML_KEM_768/KE2_ML_KEM_1024",
+        ),
+        ("aes128gcm16-mlkem1024", "AES_GCM_16_128/ML_KEM_1024/NO_EXT_SEQ"),
+    ],
+    ids=["one", "two", "alone"],
+)
+def test_either_end_renews_the_child_with_additional_exchanges(
+    esp: str, chosen: str, is_initiator: bool, keys: Keys, output: Path
+) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    both = ends_of_ikev2(keys, CLASSICAL, esp)
+    with connected(*both, output, is_initiator=is_initiator, strongswan=NewStrongSwan) as pair:
+        for number, renew in enumerate(
+            (pair.charon.rekey_child, lambda: order(pair.ours.host, "rekey", "road").check()), 1
+        ):
+            renew()
+            settle(partial(has_chosen, pair, f"ESP:{chosen}", number))
+            assert is_lossless(pair)
+        settle(lambda: len(pair.charon.children()) == 1 and len(pair.ours.children()) == 1)
+        (child,) = pair.ours.children()
+        assert child["suite"] == esp
+        exchanges = [message.exchange for message in pair.ours.handshake()]
+        assert exchanges.count("followup") == 2 * 2 * esp.count("-ke")
+        assert pair.fetch() == expected
+
+
+def has_chosen(pair: Pair, suite: str, times: int) -> bool:
+    """Whether charon has chosen a suite so often."""
+    return pair.charon.selected_proposals().count(suite) == times
 
 
 @ROLES

@@ -17,9 +17,15 @@ from typing import Any
 import pytest
 from strongswan_pair import road_warrior, settle
 
+from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey
-from caravan.testbed.remote_access import GATEWAY_ADDRESS, GATEWAY_ADDRESS6, SERVER_ADDRESS
+from caravan.testbed.remote_access import (
+    GATEWAY_ADDRESS,
+    GATEWAY_ADDRESS6,
+    SERVER_ADDRESS,
+    STATION_ADDRESS6,
+)
 from caravan.testbed.roaming import CELL, ROUND_TRIP_S, WIFI, Access, Pinging, RoamNetwork
 from caravan.testbed.strongswan import StrongSwan
 from caravan.testbed.traffic import endless_download, ping
@@ -106,6 +112,23 @@ def test_ipv4_to_ipv6_and_back(keys: tuple[PublicKey, PublicKey], output: Path) 
         pinging.stop()
         assert spis(ms) == before
         assert session_of(ms)["nat"] == "none"
+
+
+def test_a_link_local_address_is_no_way_to_the_gateway(
+    keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    """The route to it stays when the only other address of IPv6 goes."""
+    gateway, station = ends(keys)
+    station = replace(station, remote_addrs=f"{GATEWAY_ADDRESS6},{GATEWAY_ADDRESS}")
+    with RemoteAccess(RemoteAccessConfig(is_dual_stack=True), output) as network:
+        Caravan(network.sg, gateway).wait_ready()
+        ms = Caravan(network.ms, station).wait_ready()
+        assert session_of(ms)["remote"] == f"[{GATEWAY_ADDRESS6}]:4500"
+        network.ms.remove_address("wan0", f"{STATION_ADDRESS6}/64")
+        assert "default via" in network.ms.run(["ip", "-6", "route"]).stdout
+        settle(lambda: session_of(ms)["remote"] == f"{GATEWAY_ADDRESS}:4500")
+        assert session_of(ms)["moves"] == 1
+        assert ping(network.ms, SERVER_ADDRESS, 3, 0.1).received == 3
 
 
 def test_a_nat_rebinds_under_a_ping(keys: tuple[PublicKey, PublicKey], output: Path) -> None:
@@ -201,6 +224,56 @@ def test_caravan_roams_and_charon_follows(
         assert spis(ours) != before
 
 
+def test_charon_follows_us_from_ipv4_to_ipv6_and_back(
+    keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    gateway, station = ends(keys)
+    station = replace(station, remote_addrs=f"{GATEWAY_ADDRESS},{GATEWAY_ADDRESS6}")
+    with RoamNetwork(output, is_cell_v6=True) as network:
+        charon = StrongSwan(network.sg, gateway)
+        ours = Caravan(network.ms, station).wait_ready()
+        (sa,) = charon.sas()
+        pinging = Pinging(network.ms)
+        with endless_download(network.ms, network.server, SERVER_ADDRESS) as fetching:
+            for place, address in (
+                (CELL, CELL.station6),
+                (WIFI, WIFI.outer),
+                (CELL, CELL.station6),
+            ):
+                roam(network, pinging, place)
+                (now,) = charon.sas()
+                assert (now.unique_id, now.remote_host) == (sa.unique_id, address)
+                fetching.wait_for_more()
+        pinging.stop()
+        words = r"parsed INFORMATIONAL request \d+ \[ N\(UPD_SA_ADDR\)"
+        assert len(re.findall(words, charon.log())) >= 3
+        assert session_of(ours)["moves"] == 3
+
+
+def test_charon_goes_from_ipv4_to_ipv6_and_back(
+    keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    gateway, station = ends(keys)
+    with RoamNetwork(output, is_cell_v6=True) as network:
+        ours = Caravan(network.sg, gateway).wait_ready()
+        charon = StrongSwan(network.ms, station)
+        charon.initiate()
+        ours.wait_until(True)
+        (sa,) = charon.sas()
+        pinging = Pinging(network.ms)
+        with endless_download(network.ms, network.server, SERVER_ADDRESS) as fetching:
+            for place, start in ((CELL, f"[{CELL.station6}]"), (WIFI, WIFI.outer)):
+                moment = network.move(place)
+                print(f"charon to {place.name}: {pinging.gap(moment, settle_s=5)}")
+                assert session_of(ours)["remote"].startswith(f"{start}:")
+                fetching.wait_for_more()
+        pinging.stop()
+        charon.wait_for_log(r"requesting address change using MOBIKE")
+        charon.wait_for_log(r"generating INFORMATIONAL request \d+ \[ N\(UPD_SA_ADDR\)")
+        (now,) = charon.sas()
+        assert now.unique_id == sa.unique_id
+
+
 def test_without_mobike_a_move_is_a_new_session_that_keeps_address_and_flow(
     keys: tuple[PublicKey, PublicKey], output: Path
 ) -> None:
@@ -220,6 +293,12 @@ def test_without_mobike_a_move_is_a_new_session_that_keeps_address_and_flow(
         assert spis(ours) != before
         settle(lambda: len(charon.sas()) == 1)
         assert ping(network.ms, SERVER_ADDRESS, 5, 0.1).received == 5
+        (sa,) = charon.sas()
+        assert sa.remote_host == CELL.outer
+        assert list(sa.vips) == inner
+        log = charon.log()
+        assert "peer supports MOBIKE, but disabled in config" in log
+        assert not re.search(r"generating IKE_AUTH response .*MOBIKE", log)
 
 
 def test_two_caravans_without_mobike(keys: tuple[PublicKey, PublicKey], output: Path) -> None:

@@ -116,16 +116,15 @@ def peer_of(sg: Caravan) -> str:
 
 
 @contextlib.contextmanager
-def station(bed: Bed, client: str, connection: Connection) -> Iterator[None]:
+def station(bed: Bed, client: str, connection: Connection) -> Iterator[Caravan | StrongSwan]:
     """A station that is up."""
     if client == "caravan":
         with Caravan(bed.network.ms, connection) as ms:
-            ms.wait_ready()
-            yield
+            yield ms.wait_ready()
     else:
         with StrongSwan(bed.network.ms, connection) as charon:
             charon.initiate()
-            yield
+            yield charon
 
 
 @METHODS
@@ -139,8 +138,14 @@ def test_freeradius_examines_the_clients_of_our_gateway(
     assert server_of(sg)["state"] == "unasked"
     checked = order(bed.network.sg, "check", str(sg.file)).check()
     assert f"RADIUS servers: {SERVER_ADDRESS}:1812" in checked.stdout + checked.stderr
-    with station(bed, client, other):
+    with station(bed, client, other) as ms:
         bed.fetch()
+        if isinstance(ms, StrongSwan):
+            name = "MSCHAPV2" if method == "mschapv2" else "TLS"
+            assert f"EAP method EAP_{name} succeeded, MSK established" in ms.log()
+            assert "authentication of 'sg.example' with EAP successful" in ms.log()
+            (sa,) = ms.sas()
+            assert (sa.state, sa.version) == ("ESTABLISHED", 2)
         assert peer_of(sg) == (USER if method == "mschapv2" else NAMES[1])
         found = server_of(sg)
         assert (found["state"], found["accepts"], found["rejects"]) == ("answers", 1, 0)
@@ -268,11 +273,12 @@ def test_the_servers_name_and_time_count(keys: tuple[PublicKey, PublicKey], bed:
     settle(lambda: server_of(sg)["accepts"] >= 2)
 
 
+@METHODS
 def test_our_station_is_examined_by_freeradius_behind_strongswan(
-    keys: tuple[PublicKey, PublicKey], bed: Bed
+    method: str, keys: tuple[PublicKey, PublicKey], bed: Bed
 ) -> None:
-    gateway, other = ends(keys, "mschapv2")
-    bed.radius()
+    gateway, other = ends(keys, method)
+    server = bed.radius()
     options = f"""load = {PLUGINS} eap-radius
   plugins {{
     eap-radius {{
@@ -288,7 +294,10 @@ def test_our_station_is_examined_by_freeradius_behind_strongswan(
     charon = StrongSwan(bed.network.sg, gateway, options)
     Caravan(bed.network.ms, other).wait_ready()
     bed.fetch()
-    assert "RADIUS authentication of 'alice' successful" in charon.log()
+    user = USER if method == "mschapv2" else NAMES[1]
+    assert f"RADIUS authentication of '{user}' successful" in charon.log()
+    assert f"authentication of '{user}' with EAP successful" in charon.log()
+    assert "Login OK" in server.log()
 
 
 # EAP alone.

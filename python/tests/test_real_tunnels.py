@@ -1,15 +1,18 @@
-"""strongSwan's IKEv2 before data and at a move, beside the files of its exchange."""
+"""strongSwan's IKEv2 and wireguard-go before data and at a move, beside their exchanges' files."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from newer_peers import needs
 
 from caravan import files
 from caravan.bench.tunnels import Measured, Message, measure
 from caravan.document import plain
+from caravan.testbed.peers import program
 
+ECHO_BYTES = 84
 pytestmark = pytest.mark.measures
 
 
@@ -24,6 +27,25 @@ def test_strongswan_sends_what_its_exchange_file_says(tmp_path: Path) -> None:
     (found,) = measure(tmp_path)
     assert list(found.messages) == listed("ikev2-psk-strongswan")
     assert found.rounds == 2
+    assert found.data_s > 0
+    assert found.gap_s > 0
+
+
+@needs("wireguard-go")
+@pytest.mark.root
+def test_wireguard_go_sends_what_its_exchange_file_says(tmp_path: Path) -> None:
+    _, found = measure(tmp_path, program("wireguard-go"))
+    # The third message is empty only if no data waits: here the echo goes in its place.
+    *handshake, empty = listed("wireguard")
+    assert list(found.messages) == handshake
+    assert (found.rounds, empty.is_from_station) == (1, True)
+    # An echo is filled up to whole blocks; without data it would be the empty message.
+    entry = files.find("exchange", "wireguard")
+    data = plain(entry.file, entry.text)["data"]
+    filled_bytes = -(-ECHO_BYTES // data["block"]) * data["block"]
+    assert {one.bytes for one in found.data} == {filled_bytes + data["added"]}
+    assert [one.is_from_station for one in found.data] == [True, False]
+    assert data["added"] == empty.bytes
     assert found.data_s > 0
     assert found.gap_s > 0
 

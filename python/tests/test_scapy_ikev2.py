@@ -1,15 +1,20 @@
-"""Every message of IKEv2 that Caravan captures, read by a second implementation: scapy.
+"""Every message of IKEv2 that Caravan captures, read by two others: scapy and tshark.
 
 The capture has keys beside it (`ikev2_decryption_table`). What they open is handed to scapy as a
 message in clear. scapy must know every payload, write it again octet for octet, and name what our
-log names.
+log names. tshark opens the capture itself, and must find the same payloads and what ESP carried.
 """
 
 from __future__ import annotations
 
 import csv
 import hmac
-from collections.abc import Iterator
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,20 +22,34 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from newer_peers import needs
 from scapy.contrib import ikev2
 from scapy.layers.inet import UDP
 from scapy.packet import Padding, Raw
 from scapy.utils import PcapNgReader
-from strongswan_pair import road_warrior
+from strongswan_pair import NAMES, road_warrior, settle
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan, order
-from caravan.testbed.connection import Connection, PublicKey, SharedKey
+from caravan.testbed.connection import Connection, Eap, Ppk, PublicKey, SharedKey
+from caravan.testbed.host import Host
+from caravan.testbed.remote_access import GATEWAY_LAN_ADDRESS, SERVER_ADDRESS
+from caravan.testbed.roaming import CELL, WIFI, Pinging, RoamNetwork
+from caravan.testbed.strongswan import RELEASE, NewStrongSwan
+from caravan.testbed.traffic import ping
 
 pytestmark = pytest.mark.root
 
 HEADER_BYTES = 28
+VERSION = 0x20
+SUITE = "aes128gcm16-prfsha256-curve25519"
+OTHER_ADDRESS = "192.0.2.77"
+PPK = "5f0e9b3a71c84d2296ee08fd45b1a3c7609d12fb8e5a7c3490bb62d1e8f4a70c"
 SK, SKF = 46, 53
+SUBSTRUCTURES = (2, 3)
+"""Proposals and transforms, which tshark lists among the payloads."""
+INTERMEDIATE = 43
+"""The exchange (RFC 9242 §5)."""
 TAG_BYTES = 16
 """Of AES-GCM, and of HMAC-SHA2-256-128."""
 WORDS = {
@@ -46,6 +65,7 @@ WORDS = {
     ikev2.IKEv2_TSi: "TSi",
     ikev2.IKEv2_TSr: "TSr",
     ikev2.IKEv2_Delete: "D",
+    ikev2.IKEv2_EAP: "EAP",
 }
 
 
@@ -72,7 +92,10 @@ class Keys:
         return clear[: -1 - clear[-1]]
 
 
-def read_keys(folder: Path) -> dict[tuple[bytes, bytes], Keys]:
+KeyTable = Mapping[tuple[bytes, bytes], Keys]
+
+
+def read_keys(folder: Path) -> KeyTable:
     """The keys beside a capture, by both SPIs."""
     found = {}
     with (folder / "ikev2_decryption_table").open() as file:
@@ -95,17 +118,23 @@ def datagrams(capture: Path) -> Iterator[bytes]:
                 if octets[:4] != bytes(4):
                     continue
                 octets = octets[4:]
-            if len(octets) >= HEADER_BYTES:
+            # A gateway tells in IKEv1 that it does not know the SPI of a packet.
+            if len(octets) >= HEADER_BYTES and octets[17] == VERSION:
                 yield octets
 
 
 class Opener:
     """Opens messages, and puts fragments together."""
 
-    def __init__(self, keys: dict[tuple[bytes, bytes], Keys]) -> None:
+    def __init__(self, keys: KeyTable, keys_before: Sequence[Keys]) -> None:
         self._keys = keys
+        self._keys_before = keys_before
         self._fragments: dict[tuple[bytes, int, int], dict[int, bytes]] = {}
         self.fragments = 0
+        self.read: list[str] = []
+        """The payloads of each message, in the words of our log."""
+        self.payloads: list[tuple[int, list[int]]] = []
+        """The exchange and the payloads of each message, by number."""
 
     def open(self, octets: bytes) -> bytes | None:
         """A message with its payloads in clear; `None`: more fragments are missing."""
@@ -113,7 +142,10 @@ class Opener:
         first = octets[16]
         if first not in (SK, SKF):
             return octets
-        keys = self._keys[header.init_SPI, header.resp_SPI]
+        if header.exch_type == INTERMEDIATE:
+            keys = self._keys_before[int(header.id) - 1]
+        else:
+            keys = self._keys[header.init_SPI, header.resp_SPI]
         inner = octets[HEADER_BYTES]
         start = HEADER_BYTES + (4 if first == SK else 8)
         clear = keys.open(header, octets[:start], octets[start:])
@@ -134,8 +166,13 @@ class Opener:
         return octets[:16] + bytes([inner]) + octets[17:24] + size.to_bytes(4, "big") + clear
 
 
-NEWER = {16447: "IKE_SA_INIT_FULL_TRANSCRIPT_AUTH"}
-"""Notify message types that IANA has given since scapy's table was made."""
+NEWER = {
+    16445: "USE_PPK_INT",
+    16447: "IKE_SA_INIT_FULL_TRANSCRIPT_AUTH",
+    # Private use: padding of probes for the path's size.
+    40962: "notification 40962",
+}
+"""Notify message types that IANA has given since scapy's table was made, and our own."""
 
 
 def words_of(message: Any) -> str:
@@ -146,11 +183,48 @@ def words_of(message: Any) -> str:
         assert not isinstance(layer, Raw | Padding), layer
         if isinstance(layer, ikev2.IKEv2_Notify):
             name = NEWER.get(layer.type) or ikev2.IKEv2NotifyMessageTypes[layer.type]
-            words.append(f"N({name})")
+            words.append(f"N({name.removeprefix('IV2_NOTIFY_')})")
         elif type(layer) in WORDS:
             words.append(WORDS[type(layer)])
         layer = layer.payload
     return " ".join(words)
+
+
+def numbers_of(message: Any) -> list[int]:
+    """The payloads of a message, and the types of its notifications."""
+    numbers, layer = [], message
+    while layer.next_payload:
+        numbers.append(layer.next_payload)
+        layer = layer.payload
+        numbers += [layer.type] if isinstance(layer, ikev2.IKEv2_Notify) else []
+    return numbers
+
+
+def by_tshark(capture: Path, wanted: str, *fields: str) -> list[list[list[int]]]:
+    """The fields of each frame that fits a display filter, with the keys beside the capture."""
+    argv = ["tshark", "-n", "-r", str(capture), "-Y", wanted, "-T", "fields"]
+    argv += [word for field in fields for word in ("-e", field)]
+    own = os.environ | {"WIRESHARK_CONFIG_DIR": f"{capture}.keys"}
+    done = subprocess.run(argv, env=own, check=True, capture_output=True, text=True, timeout=120)
+    rows = (line.split("\t") for line in done.stdout.splitlines())
+    return [[[int(one, 0) for one in cell.split(",") if one] for cell in row] for row in rows]
+
+
+def check_tshark(output: Path, opener: Opener) -> None:
+    """tshark finds the same payloads as scapy, except where its keys are not the last ones."""
+    capture, found = output / "ms.pcapng", []
+    fields = ("isakmp.exchangetype", "isakmp.typepayload", "isakmp.notify.msgtype")
+    for (exchange,), payloads, notifications in by_tshark(
+        capture, "isakmp.version == 0x20", *fields
+    ):
+        # The last fragment has all payloads of the message.
+        if payloads == [SKF] or exchange == INTERMEDIATE:
+            continue
+        inner = [it for it in payloads if it not in (*SUBSTRUCTURES, SK, SKF)]
+        found.append((exchange, sorted(inner + notifications)))
+    last = ((exchange, it) for exchange, it in opener.payloads if exchange != INTERMEDIATE)
+    assert found == [(exchange, sorted(numbers)) for exchange, numbers in last]
+    assert len(by_tshark(capture, "esp && icmp.type == 0", "icmp.type")) > 0
 
 
 def renew(ours: Caravan, *what: str) -> None:
@@ -158,6 +232,35 @@ def renew(ours: Caravan, *what: str) -> None:
     before = len(ours.handshake())
     order(ours.host, "rekey", "road", *what).check()
     ours.process.wait_for(lambda: len(ours.handshake()) >= before + 2, "renewal", 10)
+
+
+def station(host: Host, connection: Connection, output: Path) -> Caravan:
+    """A station that captures; its tunnel comes up later."""
+    return Caravan(host, connection, options=["--capture", str(output / "ms.pcapng")])
+
+
+def read(output: Path, keys_before: Sequence[Keys] = ()) -> Opener:
+    """Hand every message of the station's capture to scapy. `keys_before`: of each IKE_INTERMEDIATE
+    in turn; those beside the capture are the last ones."""
+    capture = output / "ms.pcapng"
+    opener = Opener(read_keys(Path(f"{capture}.keys")), keys_before)
+    for octets in datagrams(capture):
+        message = opener.open(octets)
+        if message is None:
+            continue
+        found = ikev2.IKEv2(message)
+        assert bytes(found) == message
+        # Built anew from its fields, not from what scapy has kept of the octets.
+        found.clear_cache()
+        assert bytes(found) == message
+        opener.read.append(words_of(found))
+        opener.payloads.append((found.exch_type, numbers_of(found)))
+    return opener
+
+
+def logged(ours: Caravan) -> list[str]:
+    """The payloads of every message, as our log names them."""
+    return [it.payloads for it in ours.messages()]
 
 
 @pytest.mark.parametrize("has_certificates", [True, False], ids=["rsa", "psk"])
@@ -169,35 +272,213 @@ def test_scapy_reads_every_message(
 ) -> None:
     shared = SharedKey("a group key of the fleet")
     both = Connection(shared, version=2, is_legacy=False, proposals=suite)
-    gateway, station = road_warrior(both, keys if has_certificates else (shared, shared))
-    station = replace(station, esp_proposals="aes128gcm16-curve25519")
+    gateway, on_station = road_warrior(both, keys if has_certificates else (shared, shared))
+    on_station = replace(on_station, esp_proposals="aes128gcm16-curve25519")
     gateway = replace(gateway, esp_proposals="aes128gcm16-curve25519")
-    capture = output / "ms.pcapng"
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         Caravan(network.sg, gateway).wait_ready()
-        ms = Caravan(network.ms, station, options=["--capture", str(capture)]).wait_ready()
+        ms = station(network.ms, on_station, output).wait_ready()
         renew(ms)
         renew(ms, "--ike")
         renew(ms)
+        ping(network.ms, SERVER_ADDRESS, 1)
         order(network.ms, "down", "road").check()
         ms.stop()
-        logged = [
-            str(fields["payloads"])
-            for _, fields in ms.events()
-            if fields.get("message") == "handshake_message"
-        ]
-    opener = Opener(read_keys(Path(f"{capture}.keys")))
-    read = []
-    for octets in datagrams(capture):
-        message = opener.open(octets)
-        if message is None:
-            continue
-        found = ikev2.IKEv2(message)
-        assert bytes(found) == message
-        # Built anew from its fields, not from what scapy has kept of the octets.
-        found.clear_cache()
-        assert bytes(found) == message
-        read.append(words_of(found))
-    assert read[: len(logged)] == logged
-    assert len(logged) >= 10
+    opener = read(output)
+    check_tshark(output, opener)
+    assert opener.read[: len(logged(ms))] == logged(ms)
+    assert len(logged(ms)) >= 10
     assert (opener.fragments > 0) == has_certificates
+
+
+def crash(network: RemoteAccess, sg: Caravan, ms: Caravan) -> None:
+    """The gateway is killed and runs again, and the station is back by its ticket."""
+    sg.crash()
+    Caravan(network.sg, sg.connection).wait_ready()
+    settle(lambda: ping(network.ms, SERVER_ADDRESS, 1, timeout_s=1).received == 1, 30)
+    assert ms.is_resumed()
+
+
+def drain(network: RemoteAccess, sg: Caravan, ms: Caravan) -> None:
+    """The gateway sends the station to another address of the host."""
+    order(sg.host, "drain", "road", "--to", OTHER_ADDRESS).check()
+    network.sg.add_address("wan0", f"{OTHER_ADDRESS}/24")
+    settle(lambda: OTHER_ADDRESS in json.dumps(ms.status()["connections"][0]["sessions"]))
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of IKEv2: what both ends have for it, what is done, and payloads that it is about."""
+
+    name: str
+    change: Callable[[Connection], Connection]
+    act: Callable[[RemoteAccess, Caravan, Caravan], None]
+    payloads: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+PARTS = (
+    Part(
+        "childless",
+        lambda it: replace(it, childless="prefer"),
+        lambda _network, _sg, ms: renew(ms),
+        ("N(CHILDLESS_IKEV2_SUPPORTED)",),
+    ),
+    Part(
+        "followup",
+        lambda it: replace(it, esp_proposals="aes128gcm16-curve25519-ke1_mlkem768"),
+        lambda _network, _sg, ms: renew(ms),
+        ("KE N(ADDITIONAL_KEY_EXCHANGE)",),
+    ),
+    Part(
+        "resumption",
+        lambda it: replace(it, resumption=True, crash_detection=True),
+        crash,
+        (
+            *("N(TICKET_REQUEST)", "N(TICKET_LT_OPAQUE)", "N(TICKET_OPAQUE)"),
+            "N(QUICK_CRASH_DETECTION)",
+        ),
+    ),
+    Part(
+        "redirect",
+        lambda it: replace(it, redirect=(f"{OTHER_ADDRESS}/32",) if it.remote_addrs else None),
+        drain,
+        ("N(REDIRECT_SUPPORTED)", "N(REDIRECT)", "N(REDIRECTED_FROM)"),
+    ),
+)
+
+
+@pytest.mark.parametrize("part", PARTS, ids=str)
+def test_scapy_reads_the_messages_of_each_part(
+    part: Part, keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    both = Connection(keys[0], version=2, is_legacy=False, proposals=SUITE)
+    gateway, on_station = map(part.change, road_warrior(both, keys))
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        sg = Caravan(network.sg, gateway).wait_ready()
+        ms = station(network.ms, on_station, output).wait_ready()
+        part.act(network, sg, ms)
+        ping(network.ms, SERVER_ADDRESS, 1)
+        ms.stop()
+    check(part.payloads, ms, output)
+
+
+def check(
+    payloads: Iterable[str], ms: Caravan, output: Path, keys_before: Sequence[Keys] = ()
+) -> None:
+    """What scapy and tshark read is what our log says, and these payloads are among it."""
+    opener = read(output, keys_before)
+    check_tshark(output, opener)
+    print("\n".join(opener.read))
+    # The log leaves out what is not authentic, and probes.
+    beside = {"N(INVALID_IKE_SPI) N(QUICK_CRASH_DETECTION)"}
+    assert set(logged(ms)) <= set(opener.read) <= set(logged(ms)) | beside
+    for words in payloads:
+        assert any(words in message for message in opener.read), words
+
+
+@pytest.mark.parametrize("method", ["mschapv2", "tls"])
+def test_scapy_reads_the_messages_of_eap(
+    method: str, keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    both = Connection(keys[0], version=2, is_legacy=False, proposals=SUITE)
+    gateway, on_station = road_warrior(both, keys, (NAMES[0], NAMES[1] if method == "tls" else ""))
+    gateway = replace(gateway, auth=Eap(method, keys[0], "alice", "correct horse"))
+    on_station = replace(on_station, auth=Eap(method, keys[1], "alice", "correct horse"))
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        Caravan(network.sg, gateway).wait_ready()
+        ms = station(network.ms, on_station, output).wait_ready()
+        ping(network.ms, SERVER_ADDRESS, 1)
+        ms.stop()
+    check(("EAP", "IDr CERT AUTH EAP"), ms, output)
+
+
+def test_scapy_reads_the_messages_of_a_move(
+    keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    both = Connection(keys[0], version=2, is_legacy=False, proposals=SUITE)
+    gateway, on_station = road_warrior(both, keys)
+    with RoamNetwork(output, addresses=2) as network:
+        Caravan(network.sg, gateway).wait_ready()
+        ms = station(network.ms, on_station, output).wait_ready()
+        pinging = Pinging(network.ms)
+        for place in (CELL, WIFI):
+            pinging.gap(network.move(place))
+        pinging.stop()
+        ms.stop()
+    payloads = ("MOBIKE_SUPPORTED", "ADDITIONAL_IP4_ADDRESS", "ADDITIONAL_IP6_ADDRESS")
+    check((*payloads, "N(UPDATE_SA_ADDRESSES)", "N(COOKIE2)"), ms, output)
+
+
+def test_scapy_reads_the_messages_of_a_gateway_that_asks_for_cookies(
+    keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    both = Connection(keys[0], version=2, is_legacy=False, proposals=SUITE)
+    gateway, on_station = road_warrior(both, keys)
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        sg = Caravan(network.sg, gateway).wait_ready()
+        with station(network.ms, on_station, output) as ms:
+            ms.wait_ready()
+        first = next(datagrams(output / "ms.pcapng"))
+        flood(network.server, first)
+        settle(lambda: sg.status()["drops"]["cookie-asked"] > 0)
+        ms = station(network.ms, on_station, output).wait_ready()
+        ping(network.ms, SERVER_ADDRESS, 1)
+        ms.stop()
+    check(("N(COOKIE)", "N(COOKIE) SA KE No"), ms, output)
+
+
+def flood(host: Host, first: bytes) -> None:
+    """Send a first message again under so many SPIs that the gateway asks for cookies."""
+    messages = [number.to_bytes(8, "big").hex() + first[8:].hex() for number in range(1, 201)]
+    text = f"""import socket
+out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for message in {messages}:
+    out.sendto(bytes.fromhex(message), ("{GATEWAY_LAN_ADDRESS}", 500))
+"""
+    host.run([sys.executable, "-c", text])
+
+
+@needs(RELEASE)
+@pytest.mark.parametrize("has_ppk", [False, True], ids=["plain", "ppk"])
+def test_scapy_reads_the_messages_of_intermediate_exchanges(
+    has_ppk: bool, keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    """Their keys are not the last ones: charon's log has them."""
+    suite = "aes256gcm16-prfsha384-curve25519-ke1_mlkem768-ke2_mlkem1024"
+    both = Connection(
+        keys[0],
+        version=2,
+        is_legacy=False,
+        proposals=suite,
+        ppk=Ppk("fleet", PPK, is_required=False) if has_ppk else None,
+    )
+    gateway, on_station = road_warrior(both, keys)
+    secrets = output / "secrets.log"
+    log = f"filelog {{\n    secrets {{\n      path = {secrets}\n      ike = 4\n    }}\n  }}"
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        NewStrongSwan(network.sg, gateway, log)
+        ms = station(network.ms, on_station, output).wait_ready()
+        renew(ms, "--ike")
+        ping(network.ms, SERVER_ADDRESS, 1)
+        ms.stop()
+    payloads = ("KE", "N(INTERMEDIATE_EXCHANGE_SUPPORTED)", "KE N(ADDITIONAL_KEY_EXCHANGE)")
+    ppk = ("N(USE_PPK)", "N(PPK_IDENTITY)", "N(NO_PPK_AUTH)") if has_ppk else ()
+    check((*payloads, *ppk), ms, output, keys_in(secrets.read_text()))
+
+
+def keys_in(log: str) -> list[Keys]:
+    """The keys that charon derived, in order; with an AEAD."""
+    dump = r" secret => \d+ bytes @ \S+\n((?:.*\[IKE\] +\d+: .*\n)+)"
+
+    def of(name: str) -> list[bytes]:
+        lines = [found.splitlines() for found in re.findall(f"Sk_{name}{dump}", log)]
+        # Sixteen octets a line, and then what they are as text.
+        return [
+            b"".join(bytes.fromhex(line.split(": ", 1)[1][:48]) for line in found)
+            for found in lines
+        ]
+
+    return [Keys(pair, (b"", b"")) for pair in zip(of("ei"), of("er"), strict=True)]

@@ -35,6 +35,7 @@ from caravan.study.published import (
 from caravan.study.resolve import Files, resolve
 from caravan.study.text import StudyError
 from caravan.study.values import ABSENT, fill
+from caravan.testbed.binary import TOP
 
 FILLED = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 NAMES = re.compile(
@@ -380,6 +381,14 @@ def test_the_printed_values_beside_a_study_are_those_of_its_run(name: str) -> No
 def is_measured(study: Study, sweep: str) -> bool:
     """Whether only the testbed has values of a sweep."""
     return study.sweep(sweep).levels == ("testbed",)
+
+
+def test_ciphers_of_the_radio_take_a_processor_what_the_study_of_today_says() -> None:
+    text = (TOP / "BENCHMARKS.md").read_text().partition("frame of a wireless link")[2]
+    found = dict(re.findall(r"^(\S+) protect 1400 +([\d.]+) ", text, re.MULTILINE))
+    order = sorted(found, key=lambda cipher: float(found[cipher]))
+    assert (len(order), order[0], order[-1]) == (5, "gcmp-256", "tkip")
+    assert float(found["ccmp-128"]) > 2.5 * float(found["gcmp-256"])
 
 
 def test_the_exact_buffer_lies_in_the_interval_of_a_full_run() -> None:

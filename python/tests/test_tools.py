@@ -142,6 +142,32 @@ class Peers:
         return sorted(path.name for path in self.folder.parent.iterdir() if path != self.folder)
 
 
+def test_wireguard_go_that_cannot_be_built_says_why_and_is_asked_for_again(tmp_path: Path) -> None:
+    top, own = tmp_path / "top", tmp_path / "bin"
+    peers = top / ".build/peers"
+    for made in (top / "tools", own):
+        made.mkdir(parents=True)
+    for name in ("bench-peers", "env"):
+        shutil.copy(TOP / "tools" / name, top / "tools")
+
+    def run(install: str) -> str:
+        version = "echo go version go1.99 linux/amd64"
+        write_program(own / "go", f"case $1 in install) {install};; *) {version};; esac")
+        return subprocess.run(
+            ["bash", str(top / "tools/bench-peers"), "--tests"],
+            env={**os.environ, "PATH": f"{own}:{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+    assert "not run: the tests with wireguard-go" in run("exit 1")
+    assert "does not build" in (peers / "wireguard-go.missing").read_text()
+    run('printf "#!/bin/sh" >"$GOBIN/wireguard"')
+    assert (peers / "bin/wireguard-go").is_file()
+    assert not (peers / "wireguard-go.missing").exists()
+
+
 def test_a_peer_is_fetched_again_only_when_its_packages_change(tmp_path: Path) -> None:
     peers = Peers(tmp_path)
     peers.offer("first")

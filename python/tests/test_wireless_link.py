@@ -21,6 +21,7 @@ from mvpn_by_hand import ip
 from wireless_bed import (
     STATIONS,
     WirelessBed,
+    logged_keys,
     passphrase_key,
     read_air,
     running,
@@ -139,14 +140,27 @@ def test_frames_are_protected_and_tshark_reads_them(security: LinkSecurity, outp
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("security", [sae(), owe()], ids=lambda it: it.security)
-def test_sae_and_owe_agree_keys_for_the_handshake(security: LinkSecurity, output: Path) -> None:
-    with running(output, security) as bed:
+@pytest.mark.parametrize(
+    "security",
+    [sae(), owe(), sae(cipher="gcmp-256")],
+    ids=lambda it: f"{it.security}-{it.cipher}",
+)
+def test_sae_and_owe_agree_keys_with_which_tshark_reads_each_frame(
+    security: LinkSecurity, output: Path
+) -> None:
+    with running(output, security, logs_keys=True) as bed:
         assert_works(bed)
-        frames = read_air(bed.cipher.ends["s1"].capture, [])
-        assert not any(one.is_echo for one in frames)
-        assert all(one.is_protected or one.is_eapol or not one.is_data for one in frames)
+        ends = bed.cipher.ends
+        (key,) = keys = logged_keys(ends["s1"])
+        # The access point has the same one, and that of the other station.
+        assert key in logged_keys(ends["ap1"]) and len(logged_keys(ends["ap1"])) == 2
+        assert_protected(bed, keys)
+        frames = read_air(ends["s1"].capture, [])
         assert sum(one.is_eapol for one in frames) == 4
+        # The other station's key reads nothing.
+        (other,) = logged_keys(ends["s2"])
+        assert other != key
+        assert not any(one.is_echo for one in read_air(ends["s1"].capture, [other]))
 
 
 @pytest.mark.root

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import hmac
+import re
 import socket
 import struct
 import subprocess
@@ -27,7 +28,7 @@ from caravan.testbed.dot1x.network import (
     UPLINK,
     WirelessLan,
 )
-from caravan.testbed.dot1x.wireless import SSID, LinkSecurity, WirelessCipher
+from caravan.testbed.dot1x.wireless import SSID, LinkEnd, LinkSecurity, WirelessCipher
 from caravan.testbed.host import Host
 from caravan.testbed.relay import LinkConfig
 
@@ -123,13 +124,17 @@ class WirelessBed:
 
 @contextlib.contextmanager
 def running(
-    output: Path, security: LinkSecurity, airtime: LinkConfig | None = None
+    output: Path,
+    security: LinkSecurity,
+    airtime: LinkConfig | None = None,
+    *,
+    logs_keys: bool = False,
 ) -> Iterator[WirelessBed]:
     """A bed in a network of its own."""
     with WirelessLan(output, airtime) as network:
         for role, address in STATIONS.items():
             network.station(role, address)
-        with WirelessCipher(network, security) as cipher:
+        with WirelessCipher(network, security, logs_keys=logs_keys) as cipher:
             yield WirelessBed(network, cipher)
 
 
@@ -175,6 +180,14 @@ def read_air(path: Path, keys: Sequence[tuple[str, str]]) -> list[AirFrame]:
 def passphrase_key(security: LinkSecurity) -> list[tuple[str, str]]:
     """A passphrase as tshark takes it."""
     return [("wpa-pwd", f"{security.secret}:{SSID}")]
+
+
+def logged_keys(end: LinkEnd) -> list[tuple[str, str]]:
+    """The keys that a link has logged, one line a handshake, as docs/vpn-wireless.md says."""
+    assert end.key_log is not None and end.key_log.stat().st_mode & 0o777 == 0o600
+    lines = end.key_log.read_text().splitlines()
+    found = [re.fullmatch(r'"([\w-]+)","([0-9a-f]+)"', line) for line in lines]
+    return [(one[1], one[2]) for one in found if one]
 
 
 def wep_keys(path: Path, session: bytes) -> list[tuple[str, str]]:

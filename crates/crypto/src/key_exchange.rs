@@ -1,5 +1,5 @@
 //! Key exchange methods of IKEv2: Diffie-Hellman over MODP groups (RFC 3526), NIST's curves (RFC
-//! 5903) and Curve25519 (RFC 8031), and ML-KEM (draft-ietf-ipsecme-ikev2-mlkem).
+//! 5903) and Curve25519 (RFC 8031), and ML-KEM (draft-ietf-ipsecme-ikev2-mlkem-09).
 //!
 //! An [`Initiator`] has the first half; [`respond`] makes the second one and the secret from it.
 //! With Diffie-Hellman both halves are public values. With a KEM the first is a public key and the

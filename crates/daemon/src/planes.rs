@@ -154,6 +154,8 @@ pub struct Gone;
 enum InboundOrder {
     Change(InboundChange),
     Report(oneshot::Sender<Report>),
+    /// Keys of idle SAs may rest.
+    Rest,
     Stop,
 }
 
@@ -270,14 +272,16 @@ impl Planes {
     pub fn report(&self, direction: Direction) -> Result<oneshot::Receiver<Report>, Gone> {
         let (answer, receiver) = oneshot::channel();
         match direction {
-            // Control asks for it from time to time.
-            Direction::Inbound => {
-                self.inbound.give(InboundOrder::Report(answer))?;
-                self.outbound.give(OutboundOrder::Rest)?;
-            }
+            Direction::Inbound => self.inbound.give(InboundOrder::Report(answer))?,
             Direction::Outbound => self.outbound.give(OutboundOrder::Report(answer))?,
         }
         Ok(receiver)
+    }
+
+    /// Lets keys rest that no packet has used since the last call.
+    pub fn rest(&self) -> Result<(), Gone> {
+        self.inbound.give(InboundOrder::Rest)?;
+        self.outbound.give(OutboundOrder::Rest)
     }
 
     /// Stops both threads and waits for them.

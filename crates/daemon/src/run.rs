@@ -71,6 +71,7 @@ pub use reload::{check_daemon, check_mobility};
 pub use setup::check_role;
 
 /// How often the node gets the calendar time, which certificates are checked against, and entropy.
+/// In an SA without packets for this time, or up to twice as long, the keys rest.
 const CALENDAR_INTERVAL: Duration = Duration::from_secs(60);
 /// Nobody could undo changes later, so the tunnels end, and blocks stay.
 const UNATTENDED: &str = "the process that changes this host (caravan steward) is gone: the \
@@ -340,6 +341,7 @@ impl Process {
 
     async fn tell_calendar(&mut self) -> anyhow::Result<()> {
         self.calendar_at = tokio::time::Instant::now() + CALENDAR_INTERVAL;
+        self.planes.rest()?;
         self.quota.tell();
         quota::tell_left_out(self.node.lines_left_out());
         let now = SystemTime::now()

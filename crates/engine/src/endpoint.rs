@@ -180,6 +180,12 @@ impl Endpoint {
         verdict == Verdict::Sealed
     }
 
+    /// Lets keys rest that no packet has used since the last call, in both planes.
+    pub fn rest(&mut self) {
+        self.inbound.rest();
+        self.outbound.rest();
+    }
+
     /// The next effect. `None`: it waits for [`Endpoint::deadline`] or an input.
     pub fn poll(&mut self, now: Instant) -> Option<Effect<'_>> {
         let step = self.step(now)?;

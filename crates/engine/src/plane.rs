@@ -40,7 +40,7 @@ use std::net::IpAddr;
 use crate::counters::{DropCounters, DropReason};
 use crate::sa::{ChildId, Direction, Lead, Path, Sa};
 use crate::selector::TrafficSelector;
-use crate::time::{Calendar, Duration, Instant};
+use crate::time::{Calendar, Instant};
 use crate::work::Work;
 
 pub use datagrams::{Datagrams, Run};
@@ -53,8 +53,6 @@ pub use trouble::Undelivered;
 
 /// Most SAs that one packet goes through.
 pub const MAX_NESTED: usize = 4;
-/// An SA without packets for this time, or up to twice as long, keeps its keys unprepared.
-pub const REST_AFTER: Duration = Duration::from_secs(60);
 
 /// What the outbound plane did with a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

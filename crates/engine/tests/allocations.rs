@@ -1,5 +1,6 @@
 //! The packet path does not allocate: once its buffers have grown, a plane seals and opens packets,
-//! and super-packets of 64 KB, without allocating. Left out: fragmented and reassembled packets.
+//! and super-packets of 64 KB, without allocating. Left out: fragmented and reassembled packets,
+//! and the first packet of an SA whose keys rest (`rest` of a plane).
 //! `python/tests/test_allocations.py` counts allocations of C libraries, in the whole program.
 
 use std::net::{IpAddr, SocketAddr};

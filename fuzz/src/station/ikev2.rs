@@ -37,6 +37,7 @@ mod flag {
     pub const FRAGMENTS: u8 = 4;
 }
 
+const OWN_ID: PayloadKind = PayloadKind::IdentificationResponder;
 /// Requests that wait for an answer. Beyond that, the oldest gets none.
 const MAX_UNANSWERED: usize = 4;
 
@@ -57,6 +58,7 @@ pub struct Gateway {
     their_public: Vec<u8>,
     their_nonce: Vec<u8>,
     keys: Option<Keys>,
+    /// It has proven itself under these keys.
     has_proven: bool,
     unanswered: VecDeque<Asked>,
     next_id: u32,
@@ -147,9 +149,8 @@ impl Host for Gateway {
         };
         let (first, mut chain) = write_payloads(&self.honest(&asked));
         if let Some(keys) = &self.keys {
-            let covered = self.covered();
-            let id = (PayloadKind::IdentificationResponder, &[][..]);
-            self.has_proven |= keys.make_right((first, &mut chain), id, &covered);
+            let id = (OWN_ID, &[][..]);
+            keys.make_right((first, &mut chain), id, &self.covered());
         }
         for change in changes.as_chunks::<3>().0 {
             let at = usize::from(u16::from_be_bytes([change[0], change[1]]));
@@ -231,6 +232,7 @@ impl Gateway {
     fn read_first(&mut self, octets: &[u8], initiator: Spi, payloads: &[Payload]) {
         self.unanswered.clear();
         self.keys = None;
+        self.has_proven = false;
         self.next_id = 0;
         self.spis.initiator = initiator;
         self.request = octets.to_vec();
@@ -255,12 +257,23 @@ impl Gateway {
         }
     }
 
+    /// Whether these payloads prove the gateway that the client wants.
+    fn proves(&self, (first, chain): (PayloadKind, &[u8])) -> bool {
+        let own = identity();
+        let is_own =
+            |it: &Identification| it.kind == own.kind && it.value.eq_ignore_ascii_case(&own.value);
+        let found = payloads(first, chain).unwrap_or_default();
+        let mut found = found.iter();
+        let is_named = found
+            .any(|one| matches!(&one.payload, Payload::IdentificationResponder(it) if is_own(it)));
+        let keys = self.keys.as_ref();
+        is_named && keys.is_some_and(|it| it.is_right((first, chain), OWN_ID, &self.covered()))
+    }
+
     /// Our public value, nonce and AUTH, where the chain has room for them.
     fn make_right(&mut self, exchange: Exchange, first: PayloadKind, chain: &mut [u8]) {
         if let (Exchange::IkeAuth, Some(keys)) = (exchange, &self.keys) {
-            let id = (PayloadKind::IdentificationResponder, &[][..]);
-            let covered = self.covered();
-            self.has_proven |= keys.make_right((first, chain), id, &covered);
+            keys.make_right((first, chain), (OWN_ID, &[][..]), &self.covered());
         }
         for one in payloads(first, chain).unwrap_or_default() {
             let right = match one.payload.kind() {
@@ -295,9 +308,8 @@ impl Gateway {
             ],
             Exchange::IkeSessionResume => vec![notify(NotifyType::TicketNack)],
             Exchange::IkeAuth => {
-                let id = Identification::new(IdentificationType::Fqdn, "gateway.example");
                 let mut all = vec![
-                    Payload::IdentificationResponder(id),
+                    Payload::IdentificationResponder(identity()),
                     Payload::Authentication(Authentication {
                         method: AuthenticationMethod::SharedKey,
                         value: vec![0; AUTH_LEN],
@@ -363,6 +375,10 @@ impl Gateway {
             flags: Flags::of(false, flags & flag::RESPONSE != 0),
             message_id: id,
         };
+        let is_right = flags & (flag::RESPONSE | flag::WRONG) == flag::RESPONSE;
+        if exchange == Exchange::IkeAuth && is_right {
+            self.has_proven |= self.proves((first, chain));
+        }
         let all = match &mut self.keys {
             _ if is_first => vec![header.write(chain)],
             Some(keys) => {
@@ -406,6 +422,10 @@ impl Gateway {
         };
         self.last_sent.clone()
     }
+}
+
+fn identity() -> Identification {
+    Identification::new(IdentificationType::Fqdn, "gateway.example")
 }
 
 fn is_of_ike(asked: &Asked) -> bool {

@@ -3,20 +3,20 @@
 //! - what holds for either role (`crate::watch`);
 //! - it sends only to configured gateways, to sources of authenticated messages, or to addresses
 //!   that a gateway has named under keys, apart from one answer to a datagram, sent back to its
-//!   source and not longer than it;
-//! - without the right proof of a gateway no SA is installed;
+//!   source and not longer than it; with MOBIKE, where a message comes from says nothing;
+//! - without the right proof of its gateway a connection has no SA;
 //! - sessions stay within their limit;
 //! - a connection that is taken down releases everything.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use engine::config::{Config, Connection, IdentityPattern, InnerFamilies, Start};
 use engine::identity::Identity;
 use engine::node::{Command, Input, Node, Ways};
 use engine::plane::Notice;
-use engine::sa::{ChildId, Path};
+use engine::sa::{ChildId, Path, Via};
 use engine::time::Duration;
 
 use super::Host;
@@ -24,8 +24,9 @@ use crate::responder::{Said, Talker, world};
 use crate::script::Op;
 use crate::watch::{Answer, MAX_WAKES, SILENCE, Sent, Watched};
 
-/// The client's address.
-const OWN: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+/// The client's addresses.
+const OWN: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+const OWN_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 1));
 /// Messages that one datagram may cause: an answer, quick modes, deletes of replaced SAs.
 const MAX_MESSAGES: usize = 64;
 /// ISAKMP SAs that one connection of a client may have at a time.
@@ -33,6 +34,8 @@ const MAX_SESSIONS: usize = 16;
 
 /// The flag of a proof under a gateway's own keys.
 pub const UNDER_OWN_KEYS: u8 = 0x80;
+/// The flag of a message under keys that arrives over IPv6.
+pub const OVER_V6: u8 = 0x40;
 
 /// The client and its gateways.
 pub struct Stage<H> {
@@ -76,7 +79,7 @@ impl<H: Host> Stage<H> {
             Op::Order { what } => self.order(*what),
             Op::Exchange { peer } => self.answer(*peer, &[]),
             Op::Prove { peer, sealed } if sealed.flags & UNDER_OWN_KEYS != 0 => {
-                self.say(*peer, |gateway| gateway.prove(sealed))
+                self.say(*peer, sealed.flags, |gateway| gateway.prove(sealed))
             }
             Op::Prove { peer, sealed } => self.answer(*peer, &sealed.chain),
             Op::Phase2 {
@@ -84,7 +87,9 @@ impl<H: Host> Stage<H> {
                 exchange,
                 id,
                 sealed,
-            } => self.say(*peer, |gateway| gateway.protected(*exchange, *id, sealed)),
+            } => self.say(*peer, sealed.flags, |gateway| {
+                gateway.protected(*exchange, *id, sealed)
+            }),
             Op::Again { peer, from } => {
                 let last = self.gateway(*peer).map(|it| it.last_sent().to_vec());
                 last.map_or_else(Sent::new, |last| self.datagram(path(*from), &last))
@@ -146,18 +151,26 @@ impl<H: Host> Stage<H> {
     }
 
     /// A gateway sends a message of its own.
-    fn say(&mut self, number: u8, say: impl FnOnce(&mut H) -> Said) -> Sent {
+    fn say(&mut self, number: u8, flags: u8, say: impl FnOnce(&mut H) -> Said) -> Sent {
         let said = self.gateway(number);
-        let Some((said, path)) = said.map(|gateway| (say(gateway), gateway.path())) else {
+        let Some((said, mut path)) = said.map(|gateway| (say(gateway), gateway.path())) else {
             return Sent::new();
         };
+        if flags & OVER_V6 != 0 {
+            let port = if path.via == Via::Udp {
+                0
+            } else {
+                bit::NAT_PORT
+            };
+            path = self::path(number & bit::HOST | bit::V6 | port);
+        }
         let sent = said.iter().map(|octets| self.datagram(path, octets));
         sent.collect::<Vec<Sent>>().concat()
     }
 
     fn answer(&mut self, number: u8, changes: &[u8]) -> Sent {
         let now = self.station.now;
-        self.say(number, |gateway| gateway.answer(changes, now))
+        self.say(number, 0, |gateway| gateway.answer(changes, now))
     }
 
     fn datagram(&mut self, path: Path, octets: &[u8]) -> Sent {
@@ -193,23 +206,29 @@ impl<H: Host> Stage<H> {
             3 => Input::Notice(Notice::SoftLimit { child }),
             4 => Input::Notice(Notice::Acquire { child }),
             5 => {
-                let path = path(what >> 4 | 8);
-                self.allowed.insert(path.remote.ip());
+                let family = if what & 15 == 5 { 0 } else { bit::V6 };
                 Input::Notice(Notice::PathMoved {
-                    child,
-                    path,
+                    child: ChildId(u32::from(what >> 6)),
+                    path: path(what >> 4 & bit::HOST | bit::NAT_PORT | family),
                     bytes: 100,
                 })
             }
-            6 => Input::Ways(Ways::of_one(local, self.station.node().peers())),
+            6 => Input::Ways(self.ways(local)),
             7 => {
-                let mut ours = Ways::of_one(local, self.station.node().peers());
+                let mut ours = self.ways(local);
                 ours.0.insert(remote, Vec::new());
                 Input::Ways(ours)
             }
             _ => Input::Report(&[]),
         };
         self.input(input)
+    }
+
+    /// Every peer is reached, over IPv4 from this address.
+    fn ways(&self, local: IpAddr) -> Ways {
+        let peers = self.station.node().peers().into_iter();
+        let own = |peer: IpAddr| if peer.is_ipv4() { local } else { OWN_V6 };
+        Ways(peers.map(|peer| (peer, vec![own(peer)])).collect())
     }
 
     fn input(&mut self, input: Input<'_>) -> Sent {
@@ -219,17 +238,24 @@ impl<H: Host> Stage<H> {
 
     /// The gateways receive what was sent.
     fn follow(&mut self, answer: Answer, question: Option<Question>) -> Sent {
-        let has_proven = self.gateways.iter().any(H::has_proven);
-        assert!(answer.installs == 0 || has_proven, "an SA without a proof");
+        self.check_proofs(&answer);
         for connection in &self.station.node().status(self.station.now).connections {
-            let sessions = connection.sessions.len();
-            assert!(sessions <= MAX_SESSIONS, "{sessions} sessions");
+            let sessions = &connection.sessions;
+            assert!(
+                sessions.len() <= MAX_SESSIONS,
+                "{} sessions",
+                sessions.len()
+            );
             // Those that a gateway has named under keys (RFC 4555 §3.4).
-            let named = connection.sessions.iter().flat_map(|it| &it.peer_addresses);
+            let named = sessions.iter().flat_map(|it| &it.peer_addresses);
             self.allowed.extend(named);
+            let has_mobike = !sessions.is_empty() && sessions.iter().all(|it| it.has_mobike);
+            for (_, path) in answer.moved.iter().filter(|it| it.0 == connection.name) {
+                let is_named = self.allowed.contains(&path.remote.ip());
+                assert!(is_named || !has_mobike, "moved to {path:?}");
+                self.allowed.insert(path.remote.ip());
+            }
         }
-        let moved = answer.moved.iter().map(|path| path.remote.ip());
-        self.allowed.extend(moved);
         self.check_strangers(&answer.datagrams, question);
         for (path, datagram) in &answer.datagrams {
             for gateway in &mut self.gateways {
@@ -237,6 +263,18 @@ impl<H: Host> Stage<H> {
             }
         }
         answer.datagrams
+    }
+
+    /// Whoever has no right AUTH of its gateway has no SA.
+    fn check_proofs(&self, answer: &Answer) {
+        let has_proven = self.gateways.iter().any(H::has_proven);
+        assert!(answer.installs == 0 || has_proven, "an SA without a proof");
+        for name in &answer.risen {
+            let mut all = self.connections.iter().zip(&self.gateways);
+            let gateway = all.find(|(connection, _)| connection.name == *name);
+            let has_proven = gateway.is_some_and(|(_, gateway)| gateway.has_proven());
+            assert!(has_proven, "{name} is up without a proof");
+        }
     }
 
     /// An unproven address gets at most one answer, with a bound to its length.
@@ -253,12 +291,29 @@ impl<H: Host> Stage<H> {
     }
 }
 
-/// The path as the client sees it: eight addresses by the low bits, and port 4500 by bit 3.
+/// What a number says of a path.
+mod bit {
+    /// One of eight hosts.
+    pub const HOST: u8 = 7;
+    /// Port 4500.
+    pub const NAT_PORT: u8 = 8;
+    /// IPv6.
+    pub const V6: u8 = 16;
+}
+
+/// The path as the client sees it.
 pub fn path(from: u8) -> Path {
-    let remote = [198, 51, 100, 2 + (from & 7)];
-    match from & 8 {
-        0 => Path::udp((OWN, 500), (remote, 500)),
-        _ => Path::udp_with_marker((OWN, 4_500), (remote, 4_500)),
+    let host = 2 + (from & bit::HOST);
+    let (own, remote) = match from & bit::V6 {
+        0 => (OWN, IpAddr::from([198, 51, 100, host])),
+        _ => {
+            let remote = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, host.into());
+            (OWN_V6, remote.into())
+        }
+    };
+    match from & bit::NAT_PORT {
+        0 => Path::udp((own, 500), (remote, 500)),
+        _ => Path::udp_with_marker((own, 4_500), (remote, 4_500)),
     }
 }
 

@@ -59,12 +59,14 @@ class Message:
 @dataclass(frozen=True)
 class Measured:
     """What a tunnel took: its messages before data, the seconds from the first one to the answer of
-    the first echo, and the longest silence of a move."""
+    the first echo, and the longest silence of a move. `data`: the echo, a packet of 84 octets, and
+    its answer, as they are on the wire."""
 
     name: str
     messages: tuple[Message, ...]
     data_s: float
     gap_s: float
+    data: tuple[Message, ...] = ()
 
     @property
     def rounds(self) -> int:
@@ -155,7 +157,8 @@ def measured(name: str, pair: _Pair, bring_up: Callable[[], object]) -> Measured
     messages = tuple(it for _, it in told[: data[0]] if it is not None)
     # The echo and its answer are the first two packets of data.
     data_s = frames[data[1]].time_s - first_s
-    return Measured(name, messages, data_s, _moved(pair))
+    echoes = tuple(_sized(frames[at]) for at in data[:2])
+    return Measured(name, messages, data_s, _moved(pair), echoes)
 
 
 def _moved(pair: _Pair) -> float:
@@ -196,6 +199,10 @@ def _message(frame: Frame) -> Message | None:
     ports, payload = found
     if not set(ports) & {PORT, *IKE_PORTS} or len(payload) <= 1:
         return None
+    return _sized(frame)
+
+
+def _sized(frame: Frame) -> Message:
     is_own = frame.data[ETHERNET_BYTES + 12 :][:4] == bytes(map(int, STATION.split(".")))
     return Message(is_own, len(frame.data) - ETHERNET_BYTES)
 

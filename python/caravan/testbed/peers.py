@@ -1,6 +1,7 @@
-"""Releases of peers that are newer than the system's, from the folders that `tools/peers` unpacks.
+"""Releases of peers that are newer than the system's, from the folders that `tools/peers` unpacks,
+and programs that `tools/bench-peers` builds.
 
-A release that the mirror does not give has a file there that says why.
+What the mirror or the registry does not give has a file there that says why.
 """
 
 from __future__ import annotations
@@ -20,9 +21,14 @@ def peer(name: str) -> Path:
     return FOLDER / name
 
 
+def program(name: str) -> Path:
+    """A program such as "wireguard-go"."""
+    return FOLDER / "bin" / name
+
+
 def missing(name: str) -> str | None:
-    """Why a release is not here, with its name; None if it is."""
-    if (FOLDER / name / "stamp").is_file():
+    """Why a release or a program is not here, with its name; None if it is."""
+    if (FOLDER / name / "stamp").is_file() or program(name).is_file():
         return None
     told = FOLDER / f"{name}.missing"
     return f"{name}: {told.read_text().strip() if told.is_file() else 'make setup brings it'}"

@@ -34,6 +34,8 @@ class Key(enum.Enum):
     RSA_1024 = ("rsa:1024",)
     RSA_2048 = (f"rsa:{KEY_BITS}",)
     P256 = ("ec", "-pkeyopt", "ec_paramgen_curve:P-256")
+    P384 = ("ec", "-pkeyopt", "ec_paramgen_curve:P-384")
+    P521 = ("ec", "-pkeyopt", "ec_paramgen_curve:P-521")
     ED25519 = ("ed25519",)
 
 

@@ -183,6 +183,10 @@ class Pinging:
         lost = numbers[-1] - numbers[0] + 1 - len(set(numbers))
         return Gap(first - moment, longest, lost)
 
+    def longest_s(self) -> float:
+        """The longest time between two answers so far."""
+        return max(later - earlier for (earlier, _), (later, _) in pairwise(self.answers()))
+
     def _after(self, moment: float, settle_s: float) -> bool:
         answers = self.answers()
         return bool(answers) and answers[-1][0] > moment + settle_s

@@ -269,14 +269,15 @@ def swanctl_conf(connection: Connection) -> str:
         "local_addrs": "%any",
         "remote_addrs": connection.remote_addrs or "%any",
         "encap": _yes(connection.is_encapsulated is not False),
-        "fragmentation": "yes",
+        "fragmentation": _yes(connection.has_fragments),
         "mobike": _yes(connection.version == 2 and connection.has_mobike),
     }
     settings |= {"childless": connection.childless} if connection.childless else {}
     if connection.ppk:
         required = _yes(connection.ppk.is_required)
         settings |= {"ppk_id": connection.ppk.name, "ppk_required": required}
-    settings |= {"vips": "0.0.0.0"} if connection.wants_address else {}
+    any_address = "::" if ":" in connection.remote_ts else "0.0.0.0"
+    settings |= {"vips": any_address} if connection.wants_address else {}
     settings |= {"pools": "inner"} if connection.pool else {}
     if connection.rekey_s is not None:
         # IKEv1 has no rekeying: charon uses the reauthentication time.

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{bail, ensure};
+use anyhow::{Context, bail, ensure};
 use crypto::cert::{Certificate, TrustStore};
 use crypto::rand::Seed;
 use crypto::sign::PrivateKey;
@@ -22,10 +22,14 @@ use engine::sa::{Mode, Path, Secret};
 use engine::selector::TrafficSelector;
 use engine::time::{Calendar, Instant};
 use nix::time::{ClockId, clock_gettime};
+use wire::ip::{checksum, protocol};
+use wire::vnet;
 
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 /// The network of the clients' addresses, a /10.
 const STATIONS: Ipv4Addr = Ipv4Addr::new(100, 64, 0, 0);
+/// A host behind the gateway.
+const INSIDE: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 1);
 const OFFLOADS: Offloads = Offloads {
     has_vnet_header: true,
     has_udp_segments: true,
@@ -67,6 +71,8 @@ pub(crate) struct Gateway {
 pub(crate) struct Station {
     endpoint: Endpoint,
     address: IpAddr,
+    /// Its address in the tunnel.
+    inner: Option<Ipv4Addr>,
     children: usize,
     failure: Option<String>,
 }
@@ -108,6 +114,11 @@ impl Gateway {
 
     pub(crate) fn set_calendar(&mut self, calendar: Calendar, now: Instant) -> anyhow::Result<()> {
         self.take(Input::Calendar(calendar), now, &mut Datagrams::new())
+    }
+
+    /// Lets keys rest that no packet has used since the last call.
+    pub(crate) fn rest(&mut self) {
+        self.endpoint.rest();
     }
 
     /// The number of its ISAKMP SAs.
@@ -172,6 +183,7 @@ impl Station {
         Ok(Self {
             endpoint: Endpoint::new(config, &Seed::new(octets), OFFLOADS, vec![address]),
             address,
+            inner: None,
             children: 0,
             failure: None,
         })
@@ -222,6 +234,14 @@ impl Station {
             at = due;
             to_gateway = self.take(Input::Wake, at);
         }
+    }
+
+    /// A packet through the tunnel and one back.
+    pub(crate) fn exchange(&mut self, gateway: &mut Gateway, now: Instant) -> anyhow::Result<()> {
+        let inner = self.inner.context("no inner address")?;
+        let (own, theirs) = (&mut self.endpoint, &mut gateway.endpoint);
+        carry(own, theirs, (inner, INSIDE), now)?;
+        carry(theirs, own, (INSIDE, inner), now)
     }
 
     /// Loses the gateway, which does not notice. Returns when the client begins again.
@@ -290,6 +310,12 @@ impl Station {
             match effect {
                 Effect::Message(path, payload) => sent.push_back((path, payload)),
                 Effect::Event(Event::ChildEstablished { .. }) => self.children += 1,
+                Effect::Event(Event::InnerAddress { addresses, .. }) => {
+                    self.inner = addresses.iter().find_map(|it| match it {
+                        IpAddr::V4(v4) => Some(*v4),
+                        IpAddr::V6(_) => None,
+                    });
+                }
                 Effect::Event(Event::NegotiationFailed { reason, .. }) => {
                     self.failure = Some(reason);
                 }
@@ -298,6 +324,35 @@ impl Station {
         }
         sent
     }
+}
+
+/// Carries a packet of UDP without data from one end to the other.
+fn carry(
+    from: &mut Endpoint,
+    to: &mut Endpoint,
+    (source, destination): (Ipv4Addr, Ipv4Addr),
+    now: Instant,
+) -> anyhow::Result<()> {
+    let mut packet = [0; 28];
+    packet[..10].copy_from_slice(&[0x45, 0, 0, 28, 0, 0, 0, 0, 64, protocol::UDP]);
+    packet[12..16].copy_from_slice(&source.octets());
+    packet[16..20].copy_from_slice(&destination.octets());
+    packet[25] = 8;
+    let sum = checksum::checksum(&packet[..20]);
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    let mut frame = [&[0; vnet::LEN][..], &packet].concat();
+    ensure!(from.send(&mut frame, now), "a packet that was not sealed");
+    while let Some(effect) = from.poll(now) {
+        if let Effect::Sealed(path, octets) = effect {
+            to.receive(path.reversed(), &mut octets.to_vec(), now);
+        }
+    }
+    let mut opened = 0;
+    while let Some(effect) = to.poll(now) {
+        opened += usize::from(matches!(effect, Effect::Opened(_)));
+    }
+    ensure!(opened == 1, "a packet that did not arrive");
+    Ok(())
 }
 
 fn due(endpoint: &Endpoint) -> Option<Instant> {

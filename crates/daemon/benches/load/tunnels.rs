@@ -1,4 +1,5 @@
-//! Resident memory of a gateway with many idle tunnels: one ISAKMP SA and one ESP pair each.
+//! Resident memory of a gateway with many idle tunnels: one ISAKMP SA and one ESP pair each, which
+//! has carried a packet each way and rests since.
 //!
 //! Clients are created and dropped one after another, so that only the gateway's memory stays. They
 //! use a fast group and a pre-shared key, which take less time and leave nothing in memory.
@@ -19,6 +20,8 @@ const WARM_UP: u32 = 100;
 /// How long the tunnels idle before memory is read: a handshake keeps some memory for a while, and
 /// the answer to the last request is forgotten after three minutes.
 const REST: Duration = Duration::from_secs(200);
+/// Tunnels that come up in a minute, after which a gateway lets keys rest that it does not use.
+const EACH_MINUTE: u32 = 1_000;
 const IKEV1: Terms<'static> = Terms {
     version: Version::V1,
     proposal: "aes128-sha1-modp768",
@@ -41,6 +44,7 @@ pub(crate) fn measure(count: u32, version: Version) -> anyhow::Result<Value> {
     add(&mut gateway, terms, &credentials, WARM_UP..WARM_UP + count)?;
     let busy = resident_bytes()?;
     gateway.wake(Instant(1) + REST)?;
+    (0..2).for_each(|_| gateway.rest());
     let after = resident_bytes()?;
     let held = gateway.established();
     let made = usize::try_from(WARM_UP + count)?;
@@ -63,9 +67,14 @@ fn add(
     let now = Instant(1);
     for number in numbers {
         let identity = format!("ms{number}.example");
-        Station::new(number, &identity, terms, credentials)?
+        let mut station = Station::new(number, &identity, terms, credentials)?;
+        station
             .connect(gateway, Calendar::default(), now)
+            .and_then(|()| station.exchange(gateway, now))
             .with_context(|| format!("tunnel {number}"))?;
+        if number % EACH_MINUTE == 0 {
+            gateway.rest();
+        }
     }
     Ok(())
 }

@@ -150,8 +150,8 @@ impl Inbound {
                     self.line.tell(News::Notice(notice), &mut self.io.unheard);
                 }
             }
+            InboundOrder::Rest => self.plane.rest(),
             InboundOrder::Report(answer) => {
-                self.plane.rest(self.clock.now());
                 // The caller may be gone.
                 let _ = answer.send(Report {
                     plane: self.plane.report(),

@@ -187,7 +187,7 @@ impl Outbound {
                     io: self.io,
                 });
             }
-            OutboundOrder::Rest => self.plane.rest(self.clock.now()),
+            OutboundOrder::Rest => self.plane.rest(),
             OutboundOrder::Icmp(report) => self.learn(&report),
             OutboundOrder::Stop => return true,
         }

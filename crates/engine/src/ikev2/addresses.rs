@@ -24,6 +24,8 @@ pub(super) struct Mobility {
     pub(super) told: Vec<IpAddr>,
     /// The path has changed, and the peer must be told.
     pub(super) is_due: bool,
+    /// We have lost our address: the peer is told the one that we send from, too.
+    pub(super) names_path: bool,
     /// The peer's address is proven: an update may be long.
     pub(super) is_proven: bool,
 }

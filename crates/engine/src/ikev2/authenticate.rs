@@ -50,6 +50,8 @@ use crate::work::Work;
 
 use wanted::{refusal_of, unidentified, wanted_responder};
 
+#[cfg(test)]
+pub(super) use responder::MAX_WITHOUT_AUTH;
 pub(super) use responder::{Checks, given_up, is_given_up, on_request, on_verdict};
 
 /// What an initiator asks for in the same exchange.

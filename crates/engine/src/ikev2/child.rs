@@ -325,6 +325,7 @@ impl Established {
             asked.collision = Some(Collision {
                 spi: negotiated.spi_in,
                 lowest,
+                is_gone: false,
             });
         }
     }
@@ -410,9 +411,7 @@ impl Established {
         at: &mut At<'_>,
     ) -> Vec<Fact> {
         if asked.gone.contains(&negotiated.spi_out) {
-            // Its delete has overtaken the answer.
-            let (child, spi) = (asked.task.child, asked.task.spi);
-            return vec![Fact::ChildPostponed(child, spi, Some(BUSY_RETRY))];
+            return self.child_gone(&asked.task, at);
         }
         let collision = asked.collision.as_ref();
         let is_redundant = collision.is_some_and(|it| it.outdoes(lowest));
@@ -454,6 +453,23 @@ impl Established {
         }))]
     }
 
+    /// The delete of what we asked for has overtaken the answer. What it was to renew is over too:
+    /// the peer waits for its end, and would not renew it again.
+    fn child_gone(&mut self, task: &ChildTask, at: &mut At<'_>) -> Vec<Fact> {
+        let old = task.renews.and_then(|old| self.children.of_own(old));
+        let old = old.filter(|old| old.state != ChildState::Deleting);
+        let after = match old.map(|old| (old.protocol, old.spi_in)) {
+            Some((protocol, spi_in)) => {
+                self.children.set(spi_in, ChildState::Deleting);
+                self.add_task(Task::DeleteChild { protocol, spi_in }, at);
+                None
+            }
+            None if task.renews.is_some() => None,
+            None => Some(BUSY_RETRY),
+        };
+        vec![Fact::ChildPostponed(task.child, task.spi, after)]
+    }
+
     /// The peer has refused a child.
     fn on_child_refused(
         &mut self,
@@ -465,7 +481,7 @@ impl Established {
         if asked.is_abandoned {
             return vec![Fact::Heard];
         }
-        let is_replaced = asked.collision.is_some();
+        let is_replaced = asked.collision.as_ref().is_some_and(|it| !it.is_gone);
         let old = asked.task.renews.and_then(|old| self.children.of_own(old));
         match error.kind {
             _ if is_replaced => vec![Fact::ChildPostponed(child, spi, None)],

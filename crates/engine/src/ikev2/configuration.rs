@@ -1,7 +1,9 @@
 //! The configuration payload: inner addresses and resolvers (RFC 7296 §2.19, §3.15).
 //!
 //! Split DNS (RFC 8598): the domains for whose names alone the resolvers are asked. Keys for DNSSEC
-//! (INTERNAL_DNSSEC_TA) are neither requested nor used: a gateway could speak for any domain.
+//! (INTERNAL_DNSSEC_TA) are neither requested, given nor used: a client that has no list of domains
+//! for which it takes them must not use any (RFC 8598 §6), and there is no such list here. The
+//! host's resolver would take a key for all programs, so a gateway could speak for any domain.
 //!
 //! Left out: subnets, NetBIOS and DHCP servers, and application versions.
 
@@ -247,5 +249,34 @@ mod tests {
         };
         let reply = inside(reply(&unasked));
         assert_eq!(reply.attributes.len(), 1, "nobody to ask");
+    }
+
+    #[test]
+    fn keys_for_dnssec_are_not_requested_given_or_used() {
+        let is_key = |it: &ConfigAttribute| it.kind == ConfigKind::InternalDnssecTa;
+        let asked = inside(request(BOTH, &[ip("10.9.0.7")]).expect("a request"));
+        assert!(!asked.attributes.iter().any(is_key));
+        // Who asks for them gets the same answer as others.
+        let mut asks = asked.clone();
+        let wish = ConfigAttribute::request(ConfigKind::InternalDnssecTa);
+        asks.attributes.push(wish);
+        assert_eq!(wanted(&asks), wanted(&asked));
+        // RFC 8598 §4.2: key tag, algorithm, digest type and digest, after the domain.
+        let lent = Lease {
+            addresses: vec![ip("10.9.0.7")],
+            dns: vec![ip("10.9.0.1")],
+            domains: vec!["corp.example".into(), "lab.example".into()],
+        };
+        let plain = inside(reply(&lent));
+        assert!(!plain.attributes.iter().any(is_key));
+        let mut with_keys = plain.clone();
+        for at in (1..=plain.attributes.len()).rev() {
+            let key = ConfigAttribute {
+                kind: ConfigKind::InternalDnssecTa,
+                value: [&[0x4F, 0x66, 13, 2][..], &[7; 32]].concat(),
+            };
+            with_keys.attributes.insert(at, key);
+        }
+        assert_eq!(lease(&with_keys, BOTH), lent);
     }
 }

@@ -153,7 +153,10 @@ impl Established {
             // The peer has removed an IKE SA that was replaced, and got our delete of it again.
             Some(Fact::Crashed) if index > 0 => {
                 self.forget_replaced(index);
-                return vec![Fact::Pending];
+                self.pump(at);
+                let mut facts = vec![Fact::Pending];
+                facts.extend(self.take_overtaken());
+                return facts;
             }
             Some(fact) => return vec![fact],
             None => {}

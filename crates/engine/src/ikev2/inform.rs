@@ -83,7 +83,7 @@ impl Established {
                 }
                 self.children.remove(spi_in);
                 self.queue.remove_delete(spi_in);
-                self.forget_collision(spi_in);
+                self.note_collision_gone(spi_in);
                 gone.push(*spi);
             }
             if !halves.is_empty() {
@@ -108,10 +108,12 @@ impl Established {
         asked.any(|it| matches!(it.awaited, Awaited::DeletedChild { spi_in } if spi_in == spi))
     }
 
-    /// The pair that crossed our renewal is gone: ours stands.
-    fn forget_collision(&mut self, spi_in: u32) {
-        if let Some(asked) = self.asked_child() {
-            asked.collision.take_if(|it| it.spi == spi_in);
+    /// The pair that crossed our renewal is gone. Whether ours stands is known with the answer.
+    fn note_collision_gone(&mut self, spi_in: u32) {
+        let asked = self.asked_child();
+        let collision = asked.and_then(|it| it.collision.as_mut());
+        if let Some(collision) = collision.filter(|it| it.spi == spi_in) {
+            collision.is_gone = true;
         }
     }
 

@@ -177,7 +177,7 @@ pub(super) struct Asking {
     half: Initiator,
     nonce: Vec<u8>,
     cookie: Option<Vec<u8>>,
-    request: Vec<u8>,
+    pub(super) request: Vec<u8>,
     retransmit: Retransmit,
     restarts: u32,
     complaints: u32,

@@ -45,7 +45,7 @@ impl Established {
             self.mobility.own = own.to_vec();
             self.mobility.told = own.to_vec();
             self.mobility.is_proven = true;
-            self.take_addresses(parts, at);
+            self.take_addresses(parts, at.path, at);
         }
     }
 
@@ -57,6 +57,11 @@ impl Established {
     /// The session is at another path: the peer must be told.
     pub(super) fn note_moved(&mut self) {
         self.mobility.is_due = self.is_mover();
+    }
+
+    /// We have lost our address, and send from another one.
+    pub(super) fn note_lost(&mut self) {
+        self.mobility.names_path = true;
     }
 
     /// Our addresses are these; the next message that names them says so. `is_proven`: whether the
@@ -74,12 +79,18 @@ impl Established {
             self.ask_update(number, at);
             return true;
         }
-        let is_told = self.mobility.own == self.mobility.told;
+        let is_told = self.mobility.own == self.mobility.told && !self.mobility.names_path;
         if !self.peer.mobike || is_told || !self.mobility.is_proven {
             return false;
         }
         self.mobility.told.clone_from(&self.mobility.own);
-        let mut chain = additional(&self.mobility.told);
+        let mut named = self.mobility.told.clone();
+        if core::mem::take(&mut self.mobility.names_path) {
+            // The IP header says it too (RFC 4555 §3.6), but that is not authentic.
+            named.truncate(MAX_ADDRESSES - 1);
+            named.push(at.path.local.ip());
+        }
+        let mut chain = additional(&named);
         chain.push(notify_with(PADDING, vec![0; SHORT_PADDING]));
         let awaited = Awaited::Read;
         self.current()
@@ -101,7 +112,7 @@ impl Established {
         chain.extend(detection(self.sas[0].spis, at.path));
         if self.forbids_nats() {
             let ends = Notify::no_nats(at.path.local, at.path.remote);
-            chain.push(Payload::Notify(ends));
+            chain.extend(ends.map(Payload::Notify));
         }
         let cookie = fresh_cookie(at);
         chain.push(notify_with(NotifyType::Cookie2, cookie.clone()));
@@ -212,7 +223,7 @@ impl Established {
         if is_update {
             notices.push(Notification::Moved { came: 0, went: 0 });
         }
-        if self.take_addresses(parts, at) {
+        if self.take_addresses(parts, opened.from, at) {
             notices.push(Notification::Addresses { came: 0, went: 0 });
         }
         (answer, notices)
@@ -232,9 +243,9 @@ impl Established {
         None
     }
 
-    /// The peer's addresses, if it names them: they replace all that it has named before (RFC 4555
-    /// §3.6). Returns whether it does.
-    fn take_addresses(&mut self, parts: &Parts<'_>, at: &mut At<'_>) -> bool {
+    /// The peer's addresses, if it names them: they replace all that it has named before, except
+    /// the one that it sends from (RFC 4555 §3.6). Returns whether it does.
+    fn take_addresses(&mut self, parts: &Parts<'_>, from: Path, at: &mut At<'_>) -> bool {
         let mut is_told = parts.has(NotifyType::NoAdditionalAddresses);
         let mut peers: Vec<IpAddr> = Vec::new();
         for notice in &parts.notices {
@@ -253,6 +264,11 @@ impl Established {
             }
         }
         if is_told {
+            let source = from.remote.ip();
+            if self.mobility.peers.contains(&source) && !peers.contains(&source) {
+                peers.truncate(MAX_ADDRESSES - 1);
+                peers.push(source);
+            }
             self.mobility.peers = peers;
         }
         is_told

@@ -148,7 +148,11 @@ impl Established {
         let (spi, old, lowest) = (sa.own_spi(), old.own_spi(), made.lowest());
         if let Some(asked) = self.asked_rekey_of(old) {
             // Which of the two stands is known when ours is answered.
-            let former = asked.collision.replace(Collision { spi, lowest });
+            let former = asked.collision.replace(Collision {
+                spi,
+                lowest,
+                is_gone: false,
+            });
             let former = former.map(|it| it.spi);
             self.sas.retain(|it| Some(it.own_spi()) != former);
             self.sas.push(sa);

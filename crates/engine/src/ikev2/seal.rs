@@ -260,7 +260,7 @@ impl Assembly {
 
     /// Octets that are held.
     pub(super) fn octets(&self) -> usize {
-        self.0.as_ref().map_or(0, |it| it.octets)
+        self.0.as_ref().map_or(0, |it| it.octets + it.head.len())
     }
 }
 

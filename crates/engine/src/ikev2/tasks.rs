@@ -139,6 +139,8 @@ pub(super) struct Collision<S> {
     pub(super) spi: S,
     /// The lower of its two nonces.
     pub(super) lowest: Vec<u8>,
+    /// The peer has deleted it meanwhile.
+    pub(super) is_gone: bool,
 }
 
 impl<S> Collision<S> {

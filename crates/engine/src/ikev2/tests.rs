@@ -2,6 +2,7 @@
 
 mod authentication;
 mod child_collisions;
+mod child_crossings;
 mod child_exchanges;
 mod childless;
 mod crash;
@@ -10,8 +11,11 @@ mod eap_only;
 mod full_transcript;
 mod hostile;
 mod ike_collisions;
+mod ike_crossings;
 mod init;
+mod late;
 mod leaving;
+mod long;
 mod ml_dsa;
 mod mobike;
 mod phones;
@@ -20,6 +24,8 @@ mod ppk;
 mod radius;
 mod redirect;
 mod resumption;
+mod signatures;
 mod storm;
+mod ticket_peers;
 mod tickets;
 mod world;

@@ -416,12 +416,16 @@ impl Node {
             return;
         };
         let shown = self.path_shown(id, path);
+        let Some(session) = self.sessions.get(&id) else {
+            return;
+        };
         let is_of_other_family = shown.remote.is_ipv4() != path.remote.is_ipv4();
-        if self.is_late(id, path, now) || is_of_other_family {
-            let home = self.sessions[&id].path();
+        let is_astray = session.ike.is_mover() && !session.may_go_to(path.remote.ip());
+        let home = session.path();
+        if self.is_late(id, path, now) || is_of_other_family || is_astray {
             return self.lead(&[child], home);
         }
-        if self.sessions.get(&id).is_some_and(|it| it.path() == shown) {
+        if home == shown {
             self.allow(id, bytes);
             if shown == path {
                 // IKE was received from there first.
@@ -446,13 +450,15 @@ impl Node {
     }
 
     /// The same, and encapsulation may be another one: an update of MOBIKE comes over port 4500.
+    /// The ends of a path are of one family.
     pub(super) fn relocate(&mut self, id: SessionId, path: Path, bytes: u64, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
         let former = session.path();
         let mut connection = session.connection().into_iter();
-        if !connection.all(|it| it.has_room_at(path.remote.ip())) {
+        let is_of_one_family = path.local.is_ipv4() == path.remote.is_ipv4();
+        if !is_of_one_family || !connection.all(|it| it.has_room_at(path.remote.ip())) {
             return self.drops.count(DropReason::UnusableAddress);
         }
         session.ike.move_to(path);

@@ -136,6 +136,9 @@ impl Node {
     }
 
     fn on_ikev2(&mut self, id: SessionId, path: Path, message: &Message<'_>, now: Instant) {
+        if message.is_response() && message.id() == 0 && self.has_proven_elsewhere(id, now) {
+            return;
+        }
         let room = self.room_to_authenticate(id, message, now);
         if room == Room::None {
             return self.drops.count(DropReason::TooManyHalfOpen);
@@ -233,6 +236,7 @@ impl Node {
         session.ike.conclude(&mut self.random, now, &mut out);
         self.withhold(id, &mut out);
         self.flush(Some(id), out);
+        self.forget_overtaken(id, now);
     }
 
     pub(super) fn on_ikev2_fact(&mut self, id: SessionId, path: Path, fact: Fact, now: Instant) {

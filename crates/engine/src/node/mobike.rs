@@ -42,6 +42,14 @@ impl Session {
         }
     }
 
+    /// Whether a mover may send to this address of its peer: it does, or its file names it, or the
+    /// peer has named it under keys. Nobody has authenticated where a packet comes from.
+    pub(super) fn may_go_to(&self, there: IpAddr) -> bool {
+        let is_configured = self.connection().is_some_and(|it| it.names(there));
+        let is_named = || self.ike.peer_addresses().contains(&there);
+        self.path().remote.ip() == there || is_configured || is_named()
+    }
+
     /// How often its path has changed.
     pub(super) fn moves(&self) -> u32 {
         self.roaming.as_ref().map_or(0, |it| it.moves)
@@ -147,6 +155,10 @@ impl Node {
         if let Some(other) = others.find(|it| it.is_ipv4() == path.local.is_ipv4()) {
             let local = SocketAddr::new(other, path.local.port());
             self.move_session(id, Path { local, ..path }, 0, now);
+            let session = self.sessions.get_mut(&id);
+            if let Some(ike) = session.and_then(|it| it.ike.v2_mut()) {
+                ike.note_lost();
+            }
         }
     }
 }
@@ -260,7 +272,8 @@ impl Node {
         }
     }
 
-    /// The peer has named its other addresses. If it has left the one that we use, we follow.
+    /// The peer has named its other addresses. If it has left the one that we use, we follow it to
+    /// where it sends from, if we know that address.
     pub(super) fn addresses_told(
         &mut self,
         id: SessionId,
@@ -272,14 +285,25 @@ impl Node {
         let Some(session) = self.sessions.get(&id).filter(|it| it.ike.is_mover()) else {
             return;
         };
-        let current = session.path();
-        let named = session.ike.peer_addresses();
-        let is_gone =
-            path.remote.ip() != current.remote.ip() && !named.contains(&current.remote.ip());
-        if is_gone {
-            let remote = path.remote;
-            self.move_session(id, Path { remote, ..current }, credit(came, went), now);
+        let (current, remote) = (session.path(), path.remote);
+        let (here, there) = (current.remote.ip(), remote.ip());
+        let is_gone = there != here && !session.ike.peer_addresses().contains(&here);
+        if !is_gone || !session.may_go_to(there) {
+            return;
         }
+        let own = session.connection().map_or(&[][..], |it| &it.local_addrs);
+        let local = match self.ways.way_to(there, own) {
+            _ if there.is_ipv4() == here.is_ipv4() => current.local,
+            Way::From(chosen) => (chosen, current.local.port()).into(),
+            // It sent this before it heard that we have left that family.
+            Way::Unknown | Way::Nowhere => return,
+        };
+        let path = Path {
+            local,
+            remote,
+            ..current
+        };
+        self.move_session(id, path, credit(came, went), now);
     }
 
     /// The peer sends to where the session is. A new session in its place is not needed any more.

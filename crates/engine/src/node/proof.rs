@@ -18,6 +18,7 @@
 use std::net::IpAddr;
 
 use crate::node::session_id::SessionId;
+use crate::node::ways::Way;
 use crate::node::{Event, Node};
 use crate::plane::{InboundChange, OutboundChange};
 use crate::sa::{ChildId, Path};
@@ -255,7 +256,7 @@ impl Node {
     }
 
     /// Nobody answers at the new address. The old one may have had another encapsulation: an update
-    /// of MOBIKE may leave port 500. Where no packet may go back, the new one is asked again later.
+    /// of MOBIKE may leave port 500. Where no packet may go back, the new one is asked again.
     fn revert(&mut self, id: SessionId, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
@@ -266,8 +267,25 @@ impl Node {
         unproven.ask_at = now + PATIENCE;
         let proven = unproven.proven;
         session.liveness.start_over(now);
-        let path = self.path_shown(id, proven);
-        self.relocate(id, path, 0, now);
+        let here = session.path();
+        let back = match self.way_back(id, proven.remote.ip()) {
+            Way::From(own) => Path {
+                local: (own, proven.local.port()).into(),
+                ..proven
+            },
+            Way::Unknown | Way::Nowhere => self.path_shown(id, proven),
+        };
+        match back == here {
+            true => self.repeat_requests(id, now),
+            false => self.relocate(id, back, 0, now),
+        }
         self.arm_session(id);
+    }
+
+    /// The way of a mover to an address of its peer. It may be of the other family.
+    fn way_back(&self, id: SessionId, remote: IpAddr) -> Way {
+        let session = self.sessions.get(&id).filter(|it| it.ike.is_mover());
+        let connection = session.and_then(|it| it.connection());
+        connection.map_or(Way::Unknown, |it| self.ways.way_to(remote, &it.local_addrs))
     }
 }

@@ -256,6 +256,8 @@ impl Node {
                 age: now.since(pair.since),
             })
         });
+        let here = session.path().remote.ip();
+        let others = ike.peer_addresses().iter().filter(|it| **it != here);
         SessionStatus {
             peer: ike.identity().map(|peer| peer.identity().clone()),
             path: session.path(),
@@ -273,7 +275,7 @@ impl Node {
             is_resumed: ike.is_resumed(),
             has_mobike: ike.has_mobike(),
             moves: session.moves(),
-            peer_addresses: ike.peer_addresses().to_vec(),
+            peer_addresses: others.copied().collect(),
             age: ike.since().map(|since| now.since(since)),
             inner: session
                 .held

@@ -19,9 +19,7 @@ use crate::plane::opener::Opener;
 use crate::plane::packets::{Control, Packets, Slice};
 use crate::plane::table::Table;
 use crate::plane::unwrap::Unwrap;
-use crate::plane::{
-    InboundChange, MAX_NESTED, Notice, Offloads, PlaneReport, REST_AFTER, SaReport,
-};
+use crate::plane::{InboundChange, MAX_NESTED, Notice, Offloads, PlaneReport, SaReport};
 use crate::sa::{ChildId, Direction, Encapsulation, Path, Protocol, Via};
 use crate::skip::udp;
 use crate::time::{Duration, Instant};
@@ -60,8 +58,6 @@ pub struct InboundPlane {
     names: Names,
     own: OwnEnds,
     unknown_told: Option<Instant>,
-    /// When keys were let rest last.
-    rested: Instant,
     report: PlaneReport,
 }
 
@@ -98,7 +94,6 @@ impl InboundPlane {
             names: Names::default(),
             own: OwnEnds::default(),
             unknown_told: None,
-            rested: Instant::default(),
             report: PlaneReport::default(),
         }
     }
@@ -184,13 +179,11 @@ impl InboundPlane {
         report
     }
 
-    /// Lets the keys of SAs rest that have opened nothing for [`REST_AFTER`], or up to twice as
-    /// long. The next packet prepares them again, which takes about as long as the packet itself.
-    pub fn rest(&mut self, now: Instant) {
-        if now.since(self.rested) >= REST_AFTER {
-            self.rested = now;
-            self.table.iter_mut().for_each(Opener::rest);
-        }
+    /// Lets the keys of SAs rest that have opened nothing since the last call. The next packet
+    /// prepares them again, which takes about as long as the packet itself: so call it about once a
+    /// minute.
+    pub fn rest(&mut self) {
+        self.table.iter_mut().for_each(Opener::rest);
     }
 
     fn open_one(

@@ -67,8 +67,6 @@ pub struct OutboundPlane {
     levels: Vec<Level>,
     /// What SKIP was told last.
     calendar: Option<(Calendar, Instant)>,
-    /// When keys were let rest last.
-    rested: Instant,
     report: PlaneReport,
 }
 
@@ -119,7 +117,6 @@ impl OutboundPlane {
             sizes: PathSizes::default(),
             levels: Vec::new(),
             calendar: None,
-            rested: Instant::default(),
             report: PlaneReport::default(),
         }
     }

@@ -89,7 +89,7 @@ impl FromStr for Ikev2Suite {
 }
 
 /// The largest method has no place in IKE_SA_INIT, whose messages cannot be split
-/// (draft-ietf-ipsecme-ikev2-mlkem).
+/// (draft-ietf-ipsecme-ikev2-mlkem-09).
 fn check_methods(proposal: &str, first: Method, more: &Additional) -> Result<(), SuiteFault> {
     if first == Method::MlKem1024 {
         return Err(SuiteFault::Contradiction {

@@ -144,8 +144,8 @@ impl Notify {
     }
 
     /// NO_NATS_ALLOWED: both ends of the path as the sender sees them, addresses first (RFC 4555
-    /// §4.2.6). Panics on addresses of different families.
-    pub fn no_nats(source: SocketAddr, destination: SocketAddr) -> Self {
+    /// §4.2.6). `None`: they are of different families.
+    pub fn no_nats(source: SocketAddr, destination: SocketAddr) -> Option<Self> {
         let mut w = Writer::new();
         match (source.ip(), destination.ip()) {
             (IpAddr::V4(from), IpAddr::V4(to)) => {
@@ -156,11 +156,11 @@ impl Notify {
                 w.bytes(&from.octets());
                 w.bytes(&to.octets());
             }
-            _ => panic!("a path is of one family"),
+            _ => return None,
         }
         w.u16(source.port());
         w.u16(destination.port());
-        Self::new(NotifyType::NoNatsAllowed, w.into_vec())
+        Some(Self::new(NotifyType::NoNatsAllowed, w.into_vec()))
     }
 
     /// Source and destination of NO_NATS_ALLOWED.

@@ -474,7 +474,7 @@ fn the_ends_of_a_path_without_nats_read_and_write() {
     let v6 = ["[2001:db8::1]:4500", "[2001:db8::2]:500"];
     for (ends, octets) in [(v4, 12), (v6, 36)] {
         let [source, destination] = ends.map(|it| it.parse().unwrap());
-        let notify = Notify::no_nats(source, destination);
+        let notify = Notify::no_nats(source, destination).unwrap();
         assert_eq!(notify.value.len(), octets);
         assert_eq!(notify.to_no_nats(), Ok((source, destination)));
         // The first 12 octets of the longer form are those of a shorter one.
@@ -488,11 +488,13 @@ fn the_ends_of_a_path_without_nats_read_and_write() {
     }
     // Addresses first, then ports (RFC 4555 §4.2.6).
     let [source, destination] = v4.map(|it| it.parse().unwrap());
-    let notify = Notify::no_nats(source, destination);
+    let notify = Notify::no_nats(source, destination).unwrap();
     assert_eq!(notify.value, hex("c0000201 c6336402 1194 a028"));
     assert!(
         Notify::new(NotifyType::Cookie2, notify.value)
             .to_no_nats()
             .is_err()
     );
+    let [other, _] = v6.map(|it| it.parse().unwrap());
+    assert_eq!(Notify::no_nats(source, other), None);
 }

@@ -86,11 +86,11 @@ pub mod key_exchange {
     pub const ECP_521: u16 = 21;
     /// X25519 (RFC 8031).
     pub const CURVE25519: u16 = 31;
-    /// ML-KEM-512 (draft-ietf-ipsecme-ikev2-mlkem).
+    /// ML-KEM-512 (draft-ietf-ipsecme-ikev2-mlkem-09).
     pub const ML_KEM_512: u16 = 35;
-    /// ML-KEM-768 (draft-ietf-ipsecme-ikev2-mlkem).
+    /// ML-KEM-768 (draft-ietf-ipsecme-ikev2-mlkem-09).
     pub const ML_KEM_768: u16 = 36;
-    /// ML-KEM-1024 (draft-ietf-ipsecme-ikev2-mlkem).
+    /// ML-KEM-1024 (draft-ietf-ipsecme-ikev2-mlkem-09).
     pub const ML_KEM_1024: u16 = 37;
 }
 

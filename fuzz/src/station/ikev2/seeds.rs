@@ -9,19 +9,23 @@ use super::flag;
 use crate::responder::ikev2::seeds::{chain, esp, selectors};
 use crate::script::{Op, Sealed};
 use crate::sealed::AUTH_LEN;
-use crate::station::world::UNDER_OWN_KEYS;
+use crate::station::world::{OVER_V6, UNDER_OWN_KEYS};
 
 /// Orders of [`crate::station::world::Stage`].
 const REKEY_CHILDREN: u8 = 0;
 const REKEY_IKE: u8 = 1;
 const DOWN: u8 = 2;
 const MOVE: u8 = 0x86;
+/// A packet of the first child comes from the second gateway, over IPv4 and IPv6.
+const PACKET_FROM: [u8; 2] = [0x15, 0x1e];
 
 /// Names and scripts.
 pub fn all() -> Vec<(&'static str, Vec<Op>)> {
     vec![
         ("answers", answers()),
         ("changes", changes()),
+        ("wrong-proofs", wrong_proofs()),
+        ("astray", astray()),
         ("renewals", renewals()),
         ("own", own()),
         ("first-notices", first_notices()),
@@ -69,6 +73,58 @@ fn changes() -> Vec<Op> {
         }
         ops.extend([ANSWER, Op::Order { what: DOWN }, ANSWER, Op::Wait(400)]);
     }
+    ops
+}
+
+/// AUTH with a changed octet, first and after the right one; and one that covers nothing.
+fn wrong_proofs() -> Vec<Op> {
+    let child = [
+        vec![Payload::SecurityAssociation(vec![esp(7)])],
+        selectors(),
+    ];
+    let wrong = [
+        Op::Prove {
+            peer: 0,
+            sealed: Sealed {
+                flags: 0,
+                first: 0,
+                chain: vec![0, 40, 4],
+            },
+        },
+        under_own_keys(flag::WRONG, &[proof(), child.concat()].concat()),
+    ];
+    let mut ops = Vec::new();
+    for wrong in wrong {
+        ops.extend([begin(0), ANSWER, wrong.clone()]);
+        ops.extend([Op::Order { what: DOWN }, ANSWER, Op::Wait(400)]);
+        ops.extend([begin(0), ANSWER, ANSWER, Op::Order { what: DOWN }, ANSWER]);
+        ops.extend([begin(0), ANSWER, wrong]);
+        ops.extend([Op::Order { what: DOWN }, ANSWER, Op::Wait(400)]);
+    }
+    ops
+}
+
+/// Packets and messages come from elsewhere, over both families.
+fn astray() -> Vec<Op> {
+    let mut ops = vec![begin(0), ANSWER, ANSWER];
+    ops.extend(PACKET_FROM.map(|what| Op::Order { what }));
+    let gateway = [198, 51, 100, 2];
+    let mut other = [0; 16];
+    other[..4].copy_from_slice(&[0x20, 1, 0x0d, 0xb8]);
+    (other[5], other[15]) = (2, 2);
+    for (flags, kind, address) in [
+        (OVER_V6, NotifyType::NoAdditionalAddresses, &[][..]),
+        (OVER_V6, NotifyType::AdditionalIp4Address, &gateway),
+        (0, NotifyType::AdditionalIp6Address, &other),
+        (OVER_V6, NotifyType::NoAdditionalAddresses, &[]),
+    ] {
+        let told = [notice(kind, address)];
+        ops.push(say(Exchange::Informational, flags, &told));
+        ops.push(Op::Order { what: MOVE });
+        ops.extend([ANSWER, ANSWER]);
+        ops.extend(PACKET_FROM.map(|what| Op::Order { what }));
+    }
+    ops.push(Op::Wait(9_000));
     ops
 }
 

@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 from caravan.testbed.binary import caravan_binary
@@ -109,7 +110,14 @@ class LinkEnd:
     device = DEVICE
 
     def __init__(
-        self, host: Host, role: str, air: str, security: LinkSecurity, *, has_capture: bool = True
+        self,
+        host: Host,
+        role: str,
+        air: str,
+        security: LinkSecurity,
+        *,
+        has_capture: bool = True,
+        logs_keys: bool = False,
     ) -> None:
         self.host = host
         self.role = role
@@ -136,6 +144,11 @@ class LinkEnd:
         argv = [str(caravan_binary()), "wireless", "-c", str(config), "--control"]
         if has_capture:
             argv += ["--capture", str(self.capture)]
+        self.key_log: Path | None = None
+        """The master keys of its handshakes, in tshark's words."""
+        if logs_keys:
+            self.key_log = write_private(directory / "keys", "")
+            argv += ["--key-log", str(self.key_log)]
         self.process = host.popen(argv, name="wireless", is_told=True)
         self._answers = self.process.stdout_path.open(errors="replace")
         self.process.wait_for(lambda: "ready" in self.process.stderr(), "device", READY_S)
@@ -214,16 +227,25 @@ class WirelessCipher:
 
     `serving` gives access points EAP's keys; for an `Authenticator` of your own, say
     `cipher.keys(authenticator, secret)`. A network's `plug` moves a station with its cipher.
-    `has_captures`: the frames of 802.11 of each end are in `ends[role].capture`.
+    `has_captures`: the frames of 802.11 of each end are in `ends[role].capture`. `logs_keys`: the
+    keys that read them are in `ends[role].key_log`.
     """
 
     device = DEVICE
 
-    def __init__(self, network: Airs, security: LinkSecurity, *, has_captures: bool = True) -> None:
+    def __init__(
+        self,
+        network: Airs,
+        security: LinkSecurity,
+        *,
+        has_captures: bool = True,
+        logs_keys: bool = False,
+    ) -> None:
         self.network = network
         self.security = security
         self.ends: dict[str, LinkEnd] = {}
         self._has_captures = has_captures
+        self._logs_keys = logs_keys
         if network.cipher is not None:
             raise ValueError("the network has a cipher already")
         network.cipher = self
@@ -318,7 +340,14 @@ class WirelessCipher:
         host.set_port(DEVICE, mode=1)
 
     def _end(self, host: Host, role: str, air: str) -> None:
-        end = LinkEnd(host, role, air, self.security, has_capture=self._has_captures)
+        end = LinkEnd(
+            host,
+            role,
+            air,
+            self.security,
+            has_capture=self._has_captures,
+            logs_keys=self._logs_keys,
+        )
         self.ends[host.role] = end
 
     def _wait_joined(self, end: LinkEnd) -> None:

@@ -40,8 +40,9 @@ pub(in crate::ikev2) struct Checks<'a> {
 /// A peer above its quota repeats its request, and each look costs the check of a signature.
 const LOOKS_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Octets of payloads of a request that waits for EAP at most. It has no certificate.
-const MAX_WITHOUT_AUTH: usize = 8 << 10;
+/// Octets of a request without AUTH at most, on the wire and of its payloads: it is kept for EAP,
+/// or while a server of RADIUS thinks. It has no certificate.
+pub(in crate::ikev2) const MAX_WITHOUT_AUTH: usize = 8 << 10;
 
 /// Why a request does not establish the session, and what waits for the next or a better one.
 type Unproven = Box<(Option<Answering>, Fact)>;
@@ -249,6 +250,17 @@ fn wants_examination(opened: &Opened) -> bool {
     parts.is_ok_and(|parts| parts.auth.is_none() && parts.initiator.is_some())
 }
 
+/// Whether a request without AUTH is not kept. What is in clear before its encrypted payload would
+/// be kept too.
+fn is_too_long(opened: &Opened) -> bool {
+    opened.payload_octets().max(opened.octets()) > MAX_WITHOUT_AUTH
+}
+
+fn too_long() -> Fault {
+    let text = "a request of IKE_AUTH without AUTH that is too long to be kept";
+    Fault::Misbehaved(text.into())
+}
+
 /// Proves ourselves to a peer that wants EAP, and asks who it is.
 fn begin_examination(
     mut answering: Answering,
@@ -256,9 +268,8 @@ fn begin_examination(
     calendar: Calendar,
     at: &mut At<'_>,
 ) -> Unproven {
-    if opened.payload_octets() > MAX_WITHOUT_AUTH {
-        let text = "a request of IKE_AUTH without AUTH that is too long to be kept";
-        return refuse(answering, &opened, Fault::Misbehaved(text.into()), at);
+    if is_too_long(&opened) {
+        return refuse(answering, &opened, too_long(), at);
     }
     let (connection, backend, chain) = match introduce(&answering, &opened, calendar, at) {
         Ok(introduced) => introduced,
@@ -303,6 +314,9 @@ fn examine(
     checks: Checks<'_>,
     at: &mut At<'_>,
 ) -> Unproven {
+    if is_too_long(&opened) {
+        return refuse(answering, &opened, too_long(), at);
+    }
     let parts = opened.parts();
     let Some(packet) = parts.ok().and_then(|parts| parts.eap) else {
         let text = "a message of IKE_AUTH without the packet of EAP that is due";

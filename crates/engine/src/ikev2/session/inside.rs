@@ -26,6 +26,15 @@ impl Session {
         it.connection = connection;
     }
 
+    /// Our own message of IKE_SA_INIT as AUTH covers it.
+    pub(in crate::ikev2) fn own_first(&mut self) -> &mut Vec<u8> {
+        match &mut self.state {
+            State::Asking(it) => &mut it.0.request,
+            State::Answering(it) => &mut it.init.answer,
+            _ => panic!("IKE_SA_INIT is over"),
+        }
+    }
+
     /// What AUTH covers of the exchanges before it.
     pub(in crate::ikev2) fn between(&mut self) -> Option<&mut Vec<u8>> {
         match &mut self.state {

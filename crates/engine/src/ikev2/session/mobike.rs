@@ -38,7 +38,14 @@ impl Session {
         }
     }
 
-    /// The same, and the peer is told at once unless it knows.
+    /// We have lost our address, and send from another one: the peer is told which.
+    pub fn note_lost(&mut self) {
+        if let Some(it) = self.established_mut() {
+            it.note_lost();
+        }
+    }
+
+    /// As [`Self::set_addresses`], and the peer is told at once unless it knows.
     pub fn tell_addresses(
         &mut self,
         own: Vec<IpAddr>,

@@ -223,6 +223,40 @@ fn the_token_of_a_replaced_ike_sa_ends_that_one_alone() {
     }
 }
 
+/// Nothing begins under the new one before the station has used it, or before the old one is gone.
+#[test]
+fn what_waits_for_the_end_of_a_replaced_ike_sa_goes_on_at_its_token() {
+    let mut world = setup().established();
+    world.probe(Gateway, 7);
+    let lost = world.hold(Station).remove(0);
+    let request = Message::parse(&lost.octets).unwrap();
+    world.rekey_ike(Station);
+    assert!(world.deliver(Gateway));
+    // The renewal of a child that ends meanwhile, and a new one.
+    world.rekey_child(Gateway);
+    world.new_child(Gateway);
+    let ended = world.gateway.pairs.remove(0).negotiated.spi_in;
+    let session = world.gateway.session.as_mut().expect("a session");
+    session.inside().children.remove(ended);
+    assert_eq!(session.inside().sas.len(), 2);
+    assert!(!last(&world).starts_with("create child 1"), "it waits");
+    // The station has forgotten the old one.
+    let shown = world.station.maker.answer(&request, lost.path).unwrap();
+    world.receive(Gateway, &flight(&shown));
+    let session = world.gateway.session.as_mut().expect("it lives");
+    assert_eq!(session.inside().sas.len(), 1);
+    assert!(
+        last(&world).starts_with("create child 1"),
+        "{}",
+        last(&world)
+    );
+    assert_eq!(world.gateway.facts.last().unwrap(), "child overtaken");
+}
+
+fn last(world: &World) -> &str {
+    world.gateway.arrows.last().expect("a message")
+}
+
 #[test]
 fn renewals_that_cross_leave_both_ends_with_the_right_tokens() {
     for seed in 1..9 {

@@ -160,6 +160,31 @@ fn both_ends_announce_it_whatever_the_other_says() {
     }
 }
 
+/// Otherwise whoever changes the offer could choose the connection that does not announce it.
+#[test]
+fn what_an_offer_asks_for_does_not_change_whether_the_gateway_announces_it() {
+    for has_it in [true, false] {
+        for offered in [BOTH, HYBRID, CLASSICAL] {
+            let mut world = Setup {
+                station_suites: offered,
+                gateway_suites: HYBRID,
+                ..setup([true; 2])
+            }
+            .world();
+            let mut other = setup([true, has_it]).connection(false);
+            other.ikev2_proposals = vec![CLASSICAL.parse().expect("a suite")];
+            world.others = vec![other.into()];
+            assert!(world.deliver(Gateway));
+            let answer = &world.gateway.arrows[0];
+            let announces = answer.contains("N(IKE_SA_INIT_FULL_TRANSCRIPT_AUTH)");
+            assert_eq!(announces, has_it, "{offered}: {answer}");
+            world.run();
+            world.assert_agreed(1);
+            assert_eq!(is_covered(&world), [has_it; 2]);
+        }
+    }
+}
+
 #[test]
 fn every_proof_covers_both_messages() {
     let key = ("fleet", "thirty-two octets of a shared key", true);

@@ -156,11 +156,11 @@ fn where_no_nat_is_allowed_a_rewritten_source_is_refused() {
             Payload::Notify(ends),
         ]
     };
-    let right = Notify::no_nats(path.local, path.remote);
+    let right = Notify::no_nats(path.local, path.remote).unwrap();
     world.asks(Station, Exchange::Informational, &update(right));
     world.run();
     assert!(!last_arrow(&mut world, Gateway).contains("UNEXPECTED"));
-    let wrong = Notify::no_nats(([10, 0, 0, 9], 4500).into(), path.remote);
+    let wrong = Notify::no_nats(([10, 0, 0, 9], 4500).into(), path.remote).unwrap();
     let short = Notify::new(NotifyType::NoNatsAllowed, vec![1; 11]);
     for ends in [wrong, short] {
         world.gateway.facts.clear();

@@ -92,7 +92,7 @@ impl Radius {
     }
 }
 
-fn world(station: Proof) -> World {
+pub(super) fn world(station: Proof) -> World {
     let setup = Setup {
         station,
         gateway: Proof::Certificate,

@@ -47,6 +47,9 @@ pub(super) enum Proof {
     Certificate,
     /// A certificate with a key of ML-DSA, by an authority of the same parameter set.
     MlDsa(MlDsa),
+    /// A certificate with a key of this kind, by an authority of the same: `p256`, `p384`, `p521`,
+    /// `ed25519`.
+    Curve(&'static str),
     /// Of the station: the user alice with this password, whose right one is [`PASSWORD`].
     Password(&'static str),
     /// Of the station: its certificate by EAP-TLS.
@@ -86,6 +89,28 @@ fn ml_dsa(set: MlDsa, name: &str) -> (LocalMethod, RemoteMethod) {
     };
     let store = TrustStore {
         authorities: Certificate::all_from_pem(authority.certificate_pem()).unwrap(),
+        ..TrustStore::default()
+    };
+    (method, RemoteMethod::Signature(Arc::new(store)))
+}
+
+/// The key and the certificate of both ends on this curve, and trust in its authority.
+fn on_curve(curve: &str) -> (LocalMethod, RemoteMethod) {
+    let pem = match curve {
+        "p256" => include_str!("keys/p256.pem"),
+        "p384" => include_str!("keys/p384.pem"),
+        "p521" => include_str!("keys/p521.pem"),
+        "ed25519" => include_str!("keys/ed25519.pem"),
+        _ => unreachable!("no such file"),
+    };
+    let mut authorities = Certificate::all_from_pem(pem).unwrap();
+    let chain = authorities.split_off(1);
+    let method = LocalMethod::Signature {
+        key: Arc::new(PrivateKey::from_pem(pem).unwrap()),
+        chain,
+    };
+    let store = TrustStore {
+        authorities,
         ..TrustStore::default()
     };
     (method, RemoteMethod::Signature(Arc::new(store)))
@@ -204,6 +229,7 @@ impl Setup {
             (Proof::Tls, _) => tls_login(),
             (Proof::MlDsa(set), true) => ml_dsa(set, "station@example").0,
             (Proof::MlDsa(set), false) => ml_dsa(set, "gateway.example").0,
+            (Proof::Curve(curve), _) => on_curve(curve).0,
             (Proof::Certificate, true) => signatures("station", &["station"]).0,
             (Proof::Certificate, false) => signatures("gateway", &["gateway", "mid"]).0,
         };
@@ -212,6 +238,7 @@ impl Setup {
             Proof::Password(_) | Proof::Tls => RemoteMethod::Eap(Arc::new(examiner())),
             Proof::Certificate => signatures("station", &["station"]).1,
             Proof::MlDsa(set) => ml_dsa(set, "any").1,
+            Proof::Curve(curve) => on_curve(curve).1,
         };
         (local, remote)
     }
@@ -347,6 +374,8 @@ pub(super) struct World {
     pub(super) away: Option<Elsewhere>,
     /// The same, with the answer to their authentication.
     pub(super) sends_away_after_auth: Option<Elsewhere>,
+    /// Connections of the gateway besides its own.
+    pub(super) others: Vec<Arc<Connection>>,
     gateway_addresses: Vec<IpAddr>,
     is_natted: bool,
 }
@@ -392,6 +421,7 @@ impl World {
             calendar: JANUARY_2027,
             away: None,
             sends_away_after_auth: None,
+            others: Vec::new(),
             gateway_addresses: setup.gateway_addresses.clone(),
             is_natted: setup.is_natted,
         };
@@ -579,6 +609,7 @@ impl World {
         let calendar = self.today();
         let away = self.away.clone();
         let addresses = self.gateway_addresses.clone();
+        let others = self.others.clone();
         let end = self.end(who);
         let mut out = match &end.session {
             Some(session) => session.outbox(),
@@ -597,7 +628,7 @@ impl World {
                 facts = session.on_message(flight.path, &message, means, now, &mut out);
             }
             None if who == Gateway && message.is_first() && end.fault.is_none() => {
-                let candidates = [Arc::clone(&end.connection)];
+                let candidates = [vec![Arc::clone(&end.connection)], others].concat();
                 let gate = Gate {
                     cookies: cookies.as_mut(),
                     away: away.as_ref(),
@@ -878,14 +909,22 @@ impl World {
 
     /// An end renews its child.
     pub(super) fn rekey_child(&mut self, who: Who) {
-        let end = self.end(who);
-        let current = end.current().expect("a pair");
-        let (child, old) = (current.child, current.negotiated.spi_in);
-        let (local, remote) = (
-            current.negotiated.local.clone(),
-            current.negotiated.remote.clone(),
+        let current = self.end(who).current().expect("a pair");
+        let spi = current.negotiated.spi_in;
+        self.rekey_pair(who, spi);
+    }
+
+    /// An end renews the pair with this SPI of its own.
+    pub(super) fn rekey_pair(&mut self, who: Who, spi_in: u32) {
+        let mut pairs = self.end(who).pairs.iter();
+        let pair = pairs.find(|it| it.negotiated.spi_in == spi_in);
+        let pair = pair.expect("a pair");
+        let traffic = (
+            pair.negotiated.local.clone(),
+            pair.negotiated.remote.clone(),
         );
-        self.begin_child(who, child, Some(old), (local, remote));
+        let child = pair.child;
+        self.begin_child(who, child, Some(spi_in), traffic);
     }
 
     /// An end asks for another child.

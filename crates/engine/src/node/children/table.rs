@@ -94,6 +94,13 @@ impl Children {
         self.by_id.keys()
     }
 
+    /// The number of SPIs of exchanges in progress.
+    #[cfg(test)]
+    pub(in crate::node) fn reserved(&self) -> usize {
+        let all = self.spis.values();
+        all.filter(|it| **it == SpiUse::Reserved).count()
+    }
+
     #[cfg(test)]
     pub(in crate::node) fn len(&self) -> usize {
         self.by_id.len()

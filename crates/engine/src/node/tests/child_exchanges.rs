@@ -41,6 +41,29 @@ fn assert_clean(world: &World) {
     }
 }
 
+/// The gateway begins nothing before the station uses the new IKE SA, and that renews the child.
+#[test]
+fn a_renewal_that_waited_for_the_new_ike_sa_and_came_too_late_is_forgotten_at_once() {
+    let mut world = world(30, |_, _| {});
+    world.run(Duration::from_secs(2));
+    world.assert_up();
+    let (name, delay) = ("road".to_owned(), world.network.delay);
+    world.command(0, Command::RekeyIke(name.clone()));
+    world.run(delay);
+    world.command(1, Command::RekeyChildren(name.clone()));
+    assert_eq!(world.ends[1].node.children.reserved(), 1);
+    world.run(delay);
+    // The delete of the old one is lost.
+    world.network.wire.retain(|it| it.to == 0);
+    world.command(0, Command::RekeyChildren(name));
+    world.run(delay);
+    assert_eq!(suites(&world, 1).len(), 2, "the station renews it");
+    assert_eq!(world.ends[1].node.children.reserved(), 0);
+    world.run(Duration::from_secs(30));
+    world.assert_up();
+    assert_clean(&world);
+}
+
 #[test]
 fn hybrid_children_are_renewed_from_both_ends_and_nothing_closes() {
     let mut world = world(1, with(HYBRID));

@@ -300,6 +300,148 @@ fn ipv4_to_ipv6_and_back() {
     assert_eq!(world.ends[0].seen.opened.len(), 3);
 }
 
+/// The gateway's next message to the station, taken off the wire.
+fn taken(world: &mut World) -> Vec<u8> {
+    let wire = &mut world.network.wire;
+    let place = wire.iter().rposition(|it| it.to == 0);
+    wire.remove(place.expect("a message")).octets
+}
+
+/// AH's update after a move names both ends of the path, which are of one family.
+#[test]
+fn what_the_gateway_says_over_the_other_family_moves_nobody() {
+    for is_ah in [false, true] {
+        let mut world = up(220 + u8::from(is_ah), move |connection, is_station| {
+            both_families(connection, is_station);
+            if is_ah {
+                connection.encapsulation = ThroughNat;
+                connection.children[0].proposals = vec!["ah-sha256".parse().expect("a suite")];
+            }
+        });
+        let (four, six_, other) = (IpAddr::from(GATEWAY), six(GATEWAY6), IpAddr::from(OTHER));
+        let [own, own6] = [IpAddr::from(STATION), six(STATION6)];
+        world.input(1, Input::Addresses([four, six_, other].into()));
+        world.run(Duration::from_secs(1));
+        let nowhere = [(four, None), (other, None), (six_, Some(own6))];
+        ways(&mut world, nowhere);
+        world.run(Duration::from_secs(5));
+        assert_at(&world, own6);
+        // The list has no IPv6: the gateway sends from there.
+        world.input(1, Input::Addresses([four, six_].into()));
+        let said = taken(&mut world);
+        let late = Path::udp_with_marker((STATION, 4500), (GATEWAY, 4500));
+        world.deliver(0, late, &said);
+        assert_eq!(peer_addresses(&world, 0), [four]);
+        assert_eq!(world.ends[0].path().remote.ip(), six_, "AH {is_ah}");
+        world.run(Duration::from_secs(5));
+        assert_at(&world, own6);
+        world.assert_up();
+        // It has lost IPv6, and the station has a way to where it is.
+        let both = [(four, Some(own)), (other, None), (six_, Some(own6))];
+        ways(&mut world, both);
+        world.run(Duration::from_secs(1));
+        assert_at(&world, own6);
+        world.input(1, Input::Addresses([four, six_, other].into()));
+        let said = taken(&mut world);
+        world.deliver(0, late, &said);
+        world.run(Duration::from_secs(5));
+        assert_at(&world, own);
+        assert_eq!(world.ends[0].path().remote.ip(), four);
+        world.assert_up();
+    }
+}
+
+/// An authentic packet of the gateway's comes to the station from there.
+fn packet_to_station_from(world: &mut World, remote: SocketAddr) {
+    let mut path = world.ends[0].path();
+    path.remote = remote;
+    let child = *world.ends[0].seen.inbound.values().next().expect("a child");
+    let bytes = 100;
+    world.notice(0, Notice::PathMoved { child, path, bytes });
+}
+
+/// Where the station sends, its IKE messages and its packets alike.
+#[track_caller]
+fn assert_sends_to(world: &World, remote: SocketAddr) {
+    let station = &world.ends[0];
+    assert_eq!(station.path().remote, remote);
+    let mut children = station.seen.outbound.values();
+    assert!(children.all(|child| station.seen.paths[child].remote == remote));
+}
+
+/// An on-path attacker gives packets of the gateway the source of somebody else.
+#[test]
+fn a_station_goes_only_where_its_file_or_the_gateway_says() {
+    let mut world = two_homed(222, |_, _| {});
+    let home = world.ends[0].path().remote;
+    packet_to_station_from(&mut world, (VICTIM, 4_500).into());
+    assert_sends_to(&world, home);
+    // A NAT before the gateway has forgotten it.
+    packet_to_station_from(&mut world, (GATEWAY, 41_000).into());
+    assert_sends_to(&world, (GATEWAY, 41_000).into());
+    packet_to_station_from(&mut world, home);
+    assert_sends_to(&world, home);
+    // The gateway has lost its address, and says so: the answer goes where that came from.
+    world.network.dead.push(VICTIM.into());
+    world.input(1, Input::Addresses([OTHER.into()].into()));
+    let said = taken(&mut world);
+    let mut from_victim = world.ends[0].path();
+    from_victim.remote.set_ip(VICTIM.into());
+    world.deliver(0, from_victim, &said);
+    assert_sends_to(&world, home);
+    let answered = sent_to(&world, VICTIM);
+    assert!((1..=said.len() as u64).contains(&answered), "{answered}");
+    assert_eq!(peer_addresses(&world, 0), [IpAddr::from(OTHER)]);
+    packet_to_station_from(&mut world, (OTHER, 4_500).into());
+    assert_sends_to(&world, (OTHER, 4_500).into());
+    world.run(Duration::from_secs(5));
+    assert_eq!(sent_to(&world, VICTIM), answered);
+    assert!(world.ends[0].seen.limits.is_empty(), "proven");
+    world.assert_up();
+}
+
+#[test]
+fn a_gateway_names_the_address_that_it_has_got_in_place_of_the_lost_one() {
+    let mut world = up(223, |_, _| {});
+    world.input(1, Input::Addresses([GATEWAY.into()].into()));
+    world.run(Duration::from_secs(1));
+    assert!(peer_addresses(&world, 0).is_empty());
+    world.network.dead.push(GATEWAY.into());
+    world.input(1, Input::Addresses([OTHER.into()].into()));
+    world.run(Duration::from_secs(1));
+    assert_sends_to(&world, (OTHER, 4_500).into());
+    world.packet();
+    world.run(Duration::from_secs(30));
+    assert_eq!(world.ends[0].seen.opened.len(), 1);
+    assert!(world.ends[0].seen.limits.is_empty(), "proven");
+    world.assert_up();
+    assert_eq!(established(&world, 0), 1);
+}
+
+/// Only the gateway has named its IPv6, and nothing answers there.
+#[test]
+fn from_a_silent_address_of_the_other_family_a_station_goes_back_as_soon_as_it_can() {
+    let mut world = up(224, |_, _| {});
+    let (four, six_) = (IpAddr::from(GATEWAY), six(GATEWAY6));
+    let own6 = Some(six(STATION6));
+    world.input(1, Input::Addresses([four, six_].into()));
+    world.run(Duration::from_secs(1));
+    world.network.dead.push(six_);
+    ways(&mut world, [(four, None), (six_, own6)]);
+    world.run(Duration::from_secs(10));
+    assert_sends_to(&world, (six_, 4_500).into());
+    let moved = |event: &Event| matches!(event, Event::PathMoved { .. });
+    assert_eq!(world.ends[0].count(moved), 1);
+    ways(&mut world, [(four, Some(STATION.into())), (six_, own6)]);
+    world.run(Duration::from_secs(4));
+    assert_sends_to(&world, (four, 4_500).into());
+    world.run(Duration::from_secs(60));
+    assert_at(&world, STATION);
+    assert_eq!(world.ends[0].count(moved), 2);
+    world.assert_up();
+    assert_eq!(established(&world, 0), 1);
+}
+
 #[test]
 fn a_path_that_is_lost_for_a_while_is_waited_for() {
     let mut world = up(191, |_, _| {});

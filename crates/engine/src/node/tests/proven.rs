@@ -4,7 +4,9 @@
 use std::net::Ipv6Addr;
 
 use super::*;
+use crate::config::Version;
 use crate::ikev1::phase1::{MAX_CLEAR_BYTES, MAX_FIRST_BYTES};
+use crate::ikev1::tests::pair::JANUARY_2027;
 use crate::node::half_open::COSTLY_TIME;
 
 /// Places of proven exchanges, of a site's, and of a network's.
@@ -186,4 +188,67 @@ fn messages_of_strangers_that_are_very_long_are_not_held() {
         (2, 1)
     );
     assert_eq!(attacked.world.drops(1, DropReason::MalformedMessage), 3);
+}
+
+/// A stranger proves an exchange of IKEv2: it sends the first of two fragments of IKE_AUTH.
+fn prove_ikev2(world: &mut World, number: u8) {
+    let mut stranger = World::new(160 + number, certified);
+    let first = stranger.first_message().expect("a first message");
+    let from = IpAddr::from([198, 51, 100, number]);
+    let path = |port: u16| arrives((GATEWAY, port), (from, port));
+    world.deliver(1, path(IKE_PORT), &first);
+    let answer = world.network.log.last().expect("an answer").clone();
+    stranger.network.wire.clear();
+    let heard = arrives((STATION, IKE_PORT), (GATEWAY, IKE_PORT));
+    stranger.deliver(0, heard, &answer);
+    assert_eq!(stranger.network.wire.len(), 2, "fragments");
+    let fragment = stranger.network.wire.remove(0);
+    world.deliver(1, path(fragment.path.local.port()), &fragment.octets);
+}
+
+fn certified(connection: &mut Connection, is_station: bool) {
+    super::ikev2::speaks(connection, Version::V2);
+    super::ikev2::has_certificate(connection, is_station);
+}
+
+#[test]
+fn exchanges_of_ikev2_that_strangers_prove_have_a_bound_and_make_room() {
+    let mut world = World::new(155, certified);
+    let mut small = config(false, &world.change);
+    small.limits = Limits {
+        half_open_total: 8,
+        half_open_per_address: 2,
+        ..Limits::default()
+    };
+    world.input(1, Input::Configure(Arc::new(small)));
+    for end in [0, 1] {
+        world.input(end, Input::Calendar(JANUARY_2027));
+    }
+    world.run(Duration::from_secs(2));
+    world.assert_up();
+    world.command(0, Command::Down("road".into()));
+    world.run(Duration::from_secs(1));
+    let proven = |world: &World| {
+        let sessions = world.ends[1].node.sessions.iter();
+        let places = sessions.filter(|(_, it)| it.slot().is_some_and(|slot| slot.is_proven()));
+        places.map(|(id, _)| id).collect::<Vec<_>>()
+    };
+    let refused = |world: &World| world.drops(1, DropReason::TooManyHalfOpen);
+    for number in 0..4 {
+        prove_ikev2(&mut world, number);
+    }
+    let first = proven(&world);
+    assert_eq!((first.len(), refused(&world)), (4, 0));
+    // Half of all places, and nobody leaves one while it may still be honest.
+    prove_ikev2(&mut world, 4);
+    assert_eq!((proven(&world), refused(&world)), (first.clone(), 1));
+    world.run(2 * COSTLY_TIME);
+    prove_ikev2(&mut world, 5);
+    let later = proven(&world);
+    assert_eq!((later.len(), refused(&world)), (4, 2));
+    let stays = |id: &&SessionId| later.contains(*id);
+    assert_eq!(first.iter().filter(stays).count(), 3, "the oldest has left");
+    world.command(0, Command::Up("road".into()));
+    world.run(Duration::from_secs(5));
+    world.assert_up();
 }

@@ -1,18 +1,13 @@
 //! Keys that rest while their SAs carry nothing.
 
 use super::OutboundPlane;
-use crate::plane::REST_AFTER;
-use crate::time::Instant;
 
 impl OutboundPlane {
     /// As [`InboundPlane::rest`](crate::plane::InboundPlane::rest).
-    pub fn rest(&mut self, now: Instant) {
-        if now.since(self.rested) >= REST_AFTER {
-            self.rested = now;
-            let children = self.children.iter_mut().flatten();
-            let sealers = children.flat_map(|child| &mut child.sealers);
-            sealers.for_each(|sealer| sealer.rest());
-        }
+    pub fn rest(&mut self) {
+        let children = self.children.iter_mut().flatten();
+        let sealers = children.flat_map(|child| &mut child.sealers);
+        sealers.for_each(|sealer| sealer.rest());
     }
 
     /// SAs whose keys are prepared.
