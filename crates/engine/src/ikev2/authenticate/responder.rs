@@ -40,8 +40,8 @@ pub(in crate::ikev2) struct Checks<'a> {
 /// A peer above its quota repeats its request, and each look costs the check of a signature.
 const LOOKS_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Octets of a request without AUTH at most, on the wire and of its payloads: it is kept for EAP, or
-/// while a server of RADIUS thinks. It has no certificate.
+/// Octets of a request without AUTH at most, on the wire and of its payloads: it is kept for EAP,
+/// or while a server of RADIUS thinks. It has no certificate.
 pub(in crate::ikev2) const MAX_WITHOUT_AUTH: usize = 8 << 10;
 
 /// Why a request does not establish the session, and what waits for the next or a better one.
