@@ -1,6 +1,7 @@
 //! Two ends of IKEv2 in virtual time.
 
 mod authentication;
+mod cases;
 mod child_collisions;
 mod child_crossings;
 mod child_exchanges;

@@ -1,5 +1,66 @@
 //! Renewals and deletes of children that cross (RFC 7296 §2.8.1, §2.25.1). The cases are those that
-//! strongSwan's own tests list, written anew.
+//! strongSwan's own tests list, written anew:
+//!
+//! - `regular`:
+//!   `one_renewal_deletes_the_old_pair`
+//! - `regular_multi_ke`:
+//!   `child_exchanges::a_hybrid_child_takes_one_exchange_more_and_exists_after_it`
+//! - `regular_ke_invalid`:
+//!   `a_renewal_with_pfs_takes_the_method_that_the_responder_names`
+//! - `regular_ke_invalid_multi_ke`:
+//!   `child_exchanges::what_only_one_end_has_is_left_out_or_another_method_is_named`
+//! - `regular_responder_ignore_soft_expire`:
+//!   `child_crossings::a_pair_that_the_peer_has_renewed_is_not_renewed_again`
+//! - `regular_responder_handle_hard_expire`:
+//!   `child_crossings::the_old_pair_may_reach_its_end_before_its_delete_comes`
+//! - `regular_responder_delete`:
+//!   `child_crossings::the_new_pair_may_be_deleted_while_the_old_one_is`
+//! - `regular_responder_lost_sa`:
+//!   `child_crossings::a_pair_that_the_responder_has_lost_is_gone_and_may_be_made_again`
+//! - `regular_responder_incorrect_delete`:
+//!   `child_crossings::a_responder_that_deletes_the_old_pair_itself_loses_nothing`
+//! - `regular_delete_timeout`:
+//!   `child_crossings::a_delete_that_nobody_answers_ends_the_session_once`
+//! - `collision`:
+//!   `both_renew_at_once_and_the_lowest_nonce_loses`
+//! - `collision_multi_ke`:
+//!   `child_exchanges::every_order_of_two_renewals_that_cross_ends_with_one_pair`
+//! - `collision_mixed`:
+//!   `child_crossings::a_hybrid_renewal_may_cross_one_that_is_not`
+//! - `collision_delayed_response`:
+//!   `child_crossings::every_message_of_a_crossing_may_be_late`
+//! - `collision_delayed_response_delete`:
+//!   `child_crossings::so_it_may_after_a_crossing`
+//! - `collision_delayed_response_multi_ke`:
+//!   `child_crossings::every_message_of_a_crossing_may_be_late`
+//! - `collision_delayed_request`:
+//!   `a_renewal_of_a_pair_that_is_about_to_be_deleted_is_refused_for_now`
+//! - `collision_delayed_request_more`:
+//!   `a_renewal_that_comes_late_finds_the_pair_gone`
+//! - `collision_delayed_request_more_delete`:
+//!   `child_crossings::a_renewal_may_come_when_the_pair_and_its_heir_are_gone`
+//! - `collision_delayed_request_multi_ke`:
+//!   `child_crossings::every_message_of_a_crossing_may_be_late`
+//! - `collision_ke_invalid`:
+//!   `child_crossings::two_renewals_with_the_wrong_methods_cross_twice`
+//! - `collision_ke_invalid_delayed_retry`:
+//!   `child_crossings::a_second_try_with_the_right_method_may_be_late`
+//! - `collision_responder_incorrect_delete`:
+//!   `child_crossings::one_that_lost_a_crossing_may_do_so_too`
+//! - `collision_delete`:
+//!   `a_renewal_of_what_the_peer_deletes_is_refused_for_now`
+//! - `collision_delete_multi_ke`:
+//!   `child_exchanges::a_delete_or_a_renewal_of_the_ike_sa_crosses_a_hybrid_renewal`
+//! - `collision_delete_drop_delete`:
+//!   `child_crossings::a_renewal_may_be_refused_before_the_delete_comes_or_come_after_it`
+//! - `collision_delete_drop_rekey`:
+//!   `child_crossings::a_renewal_may_be_refused_before_the_delete_comes_or_come_after_it`
+//! - `collision_delete_delayed_response`:
+//!   `child_crossings::a_pair_may_be_deleted_before_the_answer_that_made_it_comes`
+//! - `collision_ike_rekey`:
+//!   `ike_collisions::a_child_has_to_wait_while_the_ike_sa_is_renewed_and_the_other_way_round`
+//! - `collision_ike_delete`:
+//!   `child_crossings::the_end_of_the_ike_sa_ends_a_renewal_too`
 
 use super::world::{Setup, Who, World};
 use Who::{Gateway, Station};

@@ -1,5 +1,42 @@
 //! Renewals and ends of the IKE SA that cross each other or exchanges for children (RFC 7296
-//! §2.8.2, §2.25.1, §2.25.2).
+//! §2.8.2, §2.25.1, §2.25.2). The cases are those that strongSwan's own tests list, written anew:
+//!
+//! - `regular`:
+//!   `one_renewal_moves_everything_to_a_new_ike_sa`
+//! - `regular_multi_ke`:
+//!   `post_quantum::a_renewal_follows_up_with_the_additional_exchanges`
+//! - `regular_ke_invalid`:
+//!   `ike_crossings::a_renewal_takes_the_method_that_the_responder_names`
+//! - `regular_ke_invalid_multi_ke`:
+//!   `ike_crossings::a_renewal_takes_the_method_that_the_responder_names`
+//! - `collision`:
+//!   `both_renew_at_once_and_the_lowest_nonce_loses`
+//! - `collision_multi_ke`:
+//!   `post_quantum::every_order_of_two_renewals_that_cross_ends_with_one_ike_sa`
+//! - `collision_mixed`:
+//!   `ike_crossings::a_hybrid_renewal_may_cross_one_that_is_not`
+//! - `collision_ke_invalid`:
+//!   `ike_crossings::two_renewals_with_the_wrong_methods_cross_twice`
+//! - `collision_ke_invalid_delayed_retry`:
+//!   `ike_crossings::a_second_try_with_the_right_method_may_be_late`
+//! - `collision_delayed_response`:
+//!   `ike_crossings::every_message_of_a_crossing_may_be_late`
+//! - `collision_delayed_response_multi_ke`:
+//!   `ike_crossings::every_message_of_a_crossing_may_be_late`
+//! - `collision_dropped_request`:
+//!   `every_message_of_a_crossing_may_be_lost_once`
+//! - `collision_delayed_request`:
+//!   `a_renewal_that_the_peer_did_not_notice_is_forgotten`
+//! - `collision_delayed_request_and_delete`:
+//!   `ike_crossings::every_message_of_a_crossing_may_be_late`
+//! - `collision_delayed_request_multi_ke`:
+//!   `ike_crossings::every_message_of_a_crossing_may_be_late`
+//! - `collision_delete`:
+//!   `the_end_of_an_ike_sa_that_is_being_renewed_is_its_end`
+//! - `collision_delete_multi_ke`:
+//!   `ike_crossings::the_end_of_an_ike_sa_ends_a_hybrid_renewal_of_it`
+//! - `collision_delete_drop_delete`:
+//!   `ike_crossings::the_end_of_an_ike_sa_may_come_late_or_not_at_all`
 
 use super::world::{Setup, Who, World};
 use crate::time::Duration;

@@ -155,6 +155,21 @@ impl Stranger {
         Cookie(self.octets(8).try_into().expect("eight"))
     }
 
+    /// An answer to one of its own messages, which came from this address.
+    fn learn(&mut self, from: SocketAddr, message: &[u8]) {
+        if let Ok((header, _)) = Header::parse(message) {
+            self.answered.push((from, Version::V1, header.cookies));
+        }
+        if let Ok(read) = wire::ikev2::Message::parse(message) {
+            let spis = read.header.spis;
+            let cookies = Cookies {
+                initiator: Cookie(spis.initiator.0),
+                responder: Cookie(spis.responder.0),
+            };
+            self.answered.push((from, Version::V2, cookies));
+        }
+    }
+
     /// Sends one datagram to the gateway.
     fn strike(&mut self, world: &mut World) {
         let mut from = self.address();
@@ -214,17 +229,7 @@ impl Stranger {
         world.deliver(1, arrives(local, from), &octets);
         for answer in world.network.log.drain(sent..) {
             let message = answer.strip_prefix(&[0; 4]).unwrap_or(&answer);
-            if let Ok((header, _)) = Header::parse(message) {
-                self.answered.push((from, Version::V1, header.cookies));
-            }
-            if let Ok(read) = wire::ikev2::Message::parse(message) {
-                let spis = read.header.spis;
-                let cookies = Cookies {
-                    initiator: Cookie(spis.initiator.0),
-                    responder: Cookie(spis.responder.0),
-                };
-                self.answered.push((from, Version::V2, cookies));
-            }
+            self.learn(from, message);
         }
     }
 }
