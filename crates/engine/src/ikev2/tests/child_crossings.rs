@@ -442,7 +442,7 @@ fn the_end_of_the_ike_sa_ends_a_renewal_too() {
             world.rekey_child(renews);
             let asked = world.hold(deletes);
             world.step(deletes, |session, random, now, out| {
-                session.delete(random, now, out);
+                session.leave(random, now, out);
             });
             world.end(deletes).session = None;
             world.end(deletes).pairs.clear();
