@@ -153,6 +153,8 @@ def test_a_charon_with_one_method_meets_a_gateway_that_takes_both(
     gateway, station = ends(keys, method, at_gateway="any")
     with connected(gateway, station, output, is_initiator=False) as pair:
         assert pair.fetch() == expected
+        name = "MSCHAPV2" if method == "mschapv2" else "TLS"
+        assert f"EAP method EAP_{name} succeeded, MSK established" in pair.charon.log()
 
 
 def test_users_are_added_listed_and_removed(output: Path) -> None:

@@ -121,18 +121,18 @@ def test_a_caravan_is_sent_elsewhere_and_its_tunnel_stays_until_then(
     ends: tuple[Connection, Connection], output: Path
 ) -> None:
     gateway, station = ends
-    with RemoteAccess(RemoteAccessConfig(), output) as network:
-        with Caravan(network.sg, gateway) as ours:
-            ours.wait_ready()
-            with Caravan(network.ms, station) as client:
-                client.wait_ready()
-                assert ping(network.ms, SERVER_ADDRESS, 1).received == 1
-                order(ours.host, "drain", gateway.name, "--to", OTHER_ADDRESS).check()
-                other(network)
-                settle(lambda: remote(client) == [OTHER_ADDRESS])
-                assert ping(network.ms, SERVER_ADDRESS, 1).received == 1
-                settle(lambda: own(ours) == [OTHER_ADDRESS])
-                assert "the gateway sends us to another one" in client.process.stderr()
+    with (
+        RemoteAccess(RemoteAccessConfig(), output) as network,
+        Caravan(network.sg, gateway).wait_ready() as ours,
+        Caravan(network.ms, station).wait_ready() as client,
+    ):
+        assert ping(network.ms, SERVER_ADDRESS, 1).received == 1
+        order(ours.host, "drain", gateway.name, "--to", OTHER_ADDRESS).check()
+        other(network)
+        settle(lambda: remote(client) == [OTHER_ADDRESS])
+        assert ping(network.ms, SERVER_ADDRESS, 1).received == 1
+        settle(lambda: own(ours) == [OTHER_ADDRESS])
+        assert "the gateway sends us to another one" in client.process.stderr()
 
 
 def is_redirected(charon: StrongSwan) -> None:

@@ -107,7 +107,7 @@ def test_every_layer_has_rows_today() -> None:
 
 def test_every_sentence_of_today_holds() -> None:
     found = verdicts(today().study, today().rows)
-    assert len(found) == len(today().study.claims) == 5
+    assert len(found) == len(today().study.claims) == 6
     assert {one.grade for one in found} == {"holds"}
 
 

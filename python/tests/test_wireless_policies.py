@@ -656,6 +656,10 @@ def test_a_cost_is_what_is_lost_and_its_spread_that_of_both() -> None:
     assert (ipsec.metric, ipsec.value) == ("udp_cost_bytes_s", 100.0)
     assert (ipsec.ci95_low, ipsec.ci95_high) == (95.0, 105.0)
     assert (eap.value, eap.ci95_low, eap.ci95_high) == (-1.0, None, None)
+    # Of a median the half below may be the wider one.
+    uneven = replace(row("pn-3", 600.0, 1.0), ci95_low=596.0)
+    (ipsec,) = wireless.costs([rows[0], uneven], frozenset({"air"}))
+    assert (ipsec.ci95_low, ipsec.ci95_high) == (95.0, 105.0)
     assert wireless.costs(rows, frozenset()) == []
     assert wireless.costs(rows[1:], frozenset({"air"})) == []
 

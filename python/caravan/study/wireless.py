@@ -368,6 +368,6 @@ def costs(rows: Sequence[Row], sweeps: frozenset[str]) -> list[Row]:
 
 
 def _half(row: Row) -> float:
-    """Half of an interval; above its value, because it is cut off at 0 below."""
-    assert row.ci95_high is not None and row.value is not None
-    return row.ci95_high - row.value
+    """The wider half of an interval: a median has two, and that of a mean is cut off at 0."""
+    assert row.ci95_low is not None and row.ci95_high is not None and row.value is not None
+    return max(row.ci95_high - row.value, row.value - row.ci95_low)

@@ -76,8 +76,8 @@ impl CertificatePath {
     }
 
     /// The path as octets, for a place where nobody can change them. Of issuers that this store
-    /// knows, it has fingerprints: keys can be long. `None` if one of its names has more octets than
-    /// a certificate that is sent.
+    /// knows, it has fingerprints: keys can be long. `None` if one of its names has more octets
+    /// than a certificate that is sent.
     pub fn to_octets(&self, store: &TrustStore) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         put(&mut out, self.leaf.subject.as_bytes())?;

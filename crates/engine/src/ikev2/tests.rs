@@ -26,5 +26,6 @@ mod redirect;
 mod resumption;
 mod signatures;
 mod storm;
+mod ticket_peers;
 mod tickets;
 mod world;

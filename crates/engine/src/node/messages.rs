@@ -440,7 +440,7 @@ impl Node {
 
     /// An authenticated complaint is reported once: with whatever it ends, or by itself.
     fn peer_complains(&mut self, id: SessionId, complaint: &Complaint, now: Instant) {
-        if complaint.is_about_identity && self.is_bare(id) {
+        if complaint.is_about_identity && self.ends_with_identity(id) {
             let name = &complaint.name;
             let fault = Fault::NotLetIn(format!("the peer refused with {name}"));
             self.drops.count(fault.drop_reason());
@@ -462,11 +462,12 @@ impl Node {
         }
     }
 
-    /// The end that sent the last message of phase 1 is established before its peer, which may
-    /// refuse it: such a session has no child and is useless.
-    fn is_bare(&self, id: SessionId) -> bool {
+    /// The end that sent the last message of an authentication is established before its peer,
+    /// which may refuse it: such a session is useless. With IKEv1 it has no child. With IKEv2 the
+    /// child came with it, and nothing else says that it is over (RFC 7296 §2.21.2).
+    fn ends_with_identity(&self, id: SessionId) -> bool {
         let session = self.sessions.get(&id);
-        session.is_some_and(|session| session.held.children.is_empty())
+        session.is_some_and(|it| it.ike.v2().is_some() || it.held.children.is_empty())
     }
 
     fn answer_life(&mut self, id: SessionId, number: u32) {

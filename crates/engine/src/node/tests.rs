@@ -63,7 +63,7 @@ use super::session_id::SessionId;
 use super::*;
 use crate::config::{
     Child, ChildLayer, Connection, Encapsulation, IdentityPattern, InnerFamilies, Limits,
-    LocalAuth, LocalMethod, Pool, RemoteAuth, RemoteMethod, Unique,
+    LocalAuth, LocalMethod, Pool, RemoteAuth, RemoteMethod, Unique, Version,
 };
 use crate::counters::DropReason;
 use crate::endpoint::network::{Datagram, Nat, Network};
@@ -79,6 +79,14 @@ use crate::time::Duration;
 const STATION: [u8; 4] = [10, 0, 0, 2];
 const NAT: [u8; 4] = [192, 0, 2, 100];
 const GATEWAY: [u8; 4] = [192, 0, 2, 1];
+/// What either version of IKE does alike is tested with both.
+const VERSIONS: [Version; 2] = [Version::V1, Version::V2];
+/// The versions, IKEv1 in both of its modes: whether it is aggressive.
+const MODES: [(Version, bool); 3] = [
+    (Version::V1, true),
+    (Version::V1, false),
+    (Version::V2, false),
+];
 /// A host behind the gateway.
 const INSIDE: [u8; 4] = [10, 10, 0, 1];
 
@@ -1190,6 +1198,18 @@ impl World {
         }
     }
 
+    /// The same with this version of IKE.
+    fn of(
+        version: Version,
+        seed: u8,
+        change: impl Fn(&mut Connection, bool) + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(seed, move |connection, is_station| {
+            ikev2::speaks(connection, version);
+            change(connection, is_station);
+        })
+    }
+
     /// The peer's SPI of an end's current outbound SA.
     fn sealing(&self, end: usize) -> u32 {
         self.ends[end].seen.sealing
@@ -1333,7 +1353,7 @@ fn config(is_station: bool, change: &Change) -> Config {
         } else {
             Vec::new()
         },
-        version: crate::config::Version::V1,
+        version: Version::V1,
         is_aggressive: true,
         ikev2_proposals: Vec::new(),
         ppk: None,

@@ -36,6 +36,7 @@ class Cause(enum.Enum):
     FORGED_ANSWER = enum.auto()
     NO_ANSWER = enum.auto()
     STATION_SILENT = enum.auto()
+    NOT_BEGUN = enum.auto()
     ACCESS_POINT_ENDED = enum.auto()
     REFUSED = enum.auto()
 
@@ -60,6 +61,8 @@ SENTENCES = {
     "secret: it is forged, or the secrets differ",
     Cause.NO_ANSWER: "the authentication server has not answered {access_point}",
     Cause.STATION_SILENT: "{identity} has not answered {access_point}",
+    Cause.NOT_BEGUN: "{access_point} does not know {identity}: "
+    "it has not begun to authenticate there",
     Cause.ACCESS_POINT_ENDED: "hostapd on {access_point} has ended",
     Cause.REFUSED: "the authentication server refused {identity} and gave no reason",
 }
@@ -82,8 +85,9 @@ LOGIN = re.compile(
 """A refusal in FreeRADIUS's log. The name is the part that the station chooses: it is between the
 reason, which ends at the first `): [`, and the end of the line, so it can stand for neither."""
 SECRETS_DIFFER = re.compile(r"Received packet from (\S+) with .*\(Shared secret is incorrect\.\)")
-WAITS_FOR_SERVER = "2"
-"""`dot1xAuthBackendAuthState` while the server has to answer: `response` (IEEE 802.1X-2004)."""
+WAITS_FOR_STATION, WAITS_FOR_SERVER = ("1", "8"), ("2",)
+"""`dot1xAuthBackendAuthState` while the station has to answer, `request`, or has given an answer
+that is none, `ignore`; and while the server has to, `response` (IEEE 802.1X-2004)."""
 PATIENCE_S = 1.0
 WAIT_S = 10.0
 DROPPED_ANSWERS = ("BadAuthenticators", "MalformedAccessResponses", "PacketsDropped")
@@ -151,7 +155,7 @@ class Witness:
                 reason = re.search(r"reason=(\d+)", event.words)
                 assert reason is not None
                 return CERTIFICATE_REASONS.get(int(reason[1]), Cause.SERVER_CERTIFICATE)
-        waiting = self._waiting()
+        waiting = self._waiting(WAITS_FOR_SERVER)
         said = self._server_cause(station, is_waiting=station in waiting)
         if said is not None:
             return said
@@ -167,7 +171,10 @@ class Witness:
             return Cause.REFUSED
         if station in waiting:
             return Cause.NO_ANSWER
-        return Cause.STATION_SILENT if self._waits_for_station() else None
+        if station in self._waiting(WAITS_FOR_STATION):
+            return Cause.STATION_SILENT
+        # hostapd knows who has come, and forgets all when it is started again.
+        return None if station in self._authenticator.stations() else Cause.NOT_BEGUN
 
     def _server_cause(self, station: str, *, is_waiting: bool) -> Cause | None:
         if self._server is None:
@@ -191,12 +198,12 @@ class Witness:
                         return cause
         return None
 
-    def _waiting(self) -> set[str]:
-        """The stations of the access point for which it waits for the server."""
+    def _waiting(self, states: tuple[str, ...]) -> set[str]:
+        """The stations of the access point whose exchange is in one of these states."""
         return {
             station
             for station, fields in self._authenticator.stations().items()
-            if fields.get("dot1xAuthBackendAuthState") == WAITS_FOR_SERVER
+            if fields.get("dot1xAuthBackendAuthState") in states
         }
 
     def _counted(self) -> dict[str, int]:
@@ -206,14 +213,6 @@ class Witness:
             before = self._counters.get(name, 0)
             found[name] = count - before if count >= before else count
         return found
-
-    def _waits_for_station(self) -> bool:
-        address = self._supplicant.hardware_address
-        counted = self._authenticator.control.fields(f"STA {address}")
-        sent, received = (
-            int(counted.get(f"dot1xAuthEapol{name}", 0)) for name in ("ReqFramesTx", "RespFramesRx")
-        )
-        return sent > received
 
     def _has_failed(self) -> bool:
         return any(

@@ -441,11 +441,8 @@ fn the_end_of_the_ike_sa_ends_a_renewal_too() {
             let mut world = world_of(7, PLAIN);
             world.rekey_child(renews);
             let asked = world.hold(deletes);
-            world.step(deletes, |session, random, now, out| {
-                session.leave(random, now, out);
-            });
+            world.leave(deletes);
             world.end(deletes).session = None;
-            world.end(deletes).pairs.clear();
             if is_late {
                 world.run();
             }

@@ -230,11 +230,8 @@ fn a_second_try_with_the_right_method_may_be_late() {
 
 /// An end deletes the IKE SA, and forgets it.
 fn delete(world: &mut World, who: Who) {
-    world.step(who, |session, random, now, out| {
-        session.leave(random, now, out);
-    });
+    world.leave(who);
     world.end(who).session = None;
-    world.end(who).pairs.clear();
 }
 
 #[test]

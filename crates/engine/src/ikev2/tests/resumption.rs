@@ -25,7 +25,11 @@ pub(super) fn setup() -> Setup {
 
 /// Both ends are established, and the station's ticket.
 pub(super) fn with_ticket(setup: &Setup) -> (World, Box<Ticket>) {
-    let mut world = setup.world();
+    with_ticket_of(setup.world())
+}
+
+/// The same in this world, which has just begun.
+pub(super) fn with_ticket_of(mut world: World) -> (World, Box<Ticket>) {
     world.run();
     world.assert_agreed(1);
     let ticket = take(&mut world);

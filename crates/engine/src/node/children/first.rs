@@ -82,7 +82,12 @@ impl Node {
         let asked = match (is_less(remote, &pair.remote), is_less(local, &pair.local)) {
             (true, _) => remote,
             (false, true) => local,
-            (false, false) => return,
+            (false, false) => {
+                let is_unlent =
+                    |it: &&TrafficSelector| !pair.local.iter().any(|own| own.is_of_family(it));
+                let unlent = pair.remote.iter().find(is_unlent).copied();
+                return unlent.map_or((), |remote| self.tell_unlent(id, child, remote));
+            }
         };
         let event = Event::PeerComplains {
             connection: Some(entry.connection.name.clone()),

@@ -7,6 +7,7 @@ use crate::ike::Lease;
 use crate::node::session_id::SessionId;
 use crate::node::{Event, Node};
 use crate::sa::{ChildId, Mode};
+use crate::selector::TrafficSelector;
 use crate::time::{Duration, Instant};
 
 impl Node {
@@ -65,20 +66,32 @@ impl Node {
         let Some(remote) = entry.remote.first().copied() else {
             return;
         };
-        let family = if remote.first.is_ipv4() {
-            "IPv4"
-        } else {
-            "IPv6"
-        };
-        let event = Event::NegotiationFailed {
-            connection: Some(entry.connection.name.clone()),
-            path: session.path(),
-            reason: format!("the gateway gives no {family} address: no traffic goes to {remote}"),
-        };
         let is_alone = session.ike.exchanges().is_empty() && session.held.children.is_empty();
-        self.outputs.tell(event);
+        self.tell_unlent(id, child, remote);
         if is_alone {
             self.station_child_down(id, child, Duration::ZERO, now);
         }
+    }
+
+    /// Reports that no traffic goes to a network: we have no inner address of its family.
+    pub(in crate::node) fn tell_unlent(
+        &mut self,
+        id: SessionId,
+        child: ChildId,
+        remote: TrafficSelector,
+    ) {
+        let (Some(session), Some(entry)) = (self.sessions.get(&id), self.children.get(&child))
+        else {
+            return;
+        };
+        let family = match remote.first.is_ipv4() {
+            true => "IPv4",
+            false => "IPv6",
+        };
+        self.outputs.tell(Event::NegotiationFailed {
+            connection: Some(entry.connection.name.clone()),
+            path: session.path(),
+            reason: format!("the gateway gives no {family} address: no traffic goes to {remote}"),
+        });
     }
 }

@@ -64,6 +64,8 @@ struct Racer {
     id: SessionId,
     address: SocketAddr,
     is_heard: bool,
+    /// We have proven ourselves in it then, and wait for the gateway's proof.
+    proven: Option<Instant>,
 }
 
 impl Race {
@@ -244,6 +246,7 @@ impl Node {
             id,
             address,
             is_heard: false,
+            proven: None,
         });
         if !station.race.ahead.is_empty() {
             station.race.next_at = Some(now + HEAD_START);
@@ -289,6 +292,10 @@ impl Node {
             session.is_some_and(|it| it.ike.has_proven())
         };
         if has_proven(&id) {
+            let race = &mut self.stations[index].race;
+            for racer in race.racers.iter_mut().filter(|racer| racer.id == id) {
+                racer.proven = Some(now);
+            }
             let others = self.stations[index].race.racers.iter();
             let others: Vec<SessionId> = others.map(|it| it.id).filter(|it| *it != id).collect();
             for other in others {
@@ -298,6 +305,16 @@ impl Node {
             }
         }
         self.arm_station(index);
+    }
+
+    /// Whether an exchange must not prove us yet, because another one of the race has. With IKEv2
+    /// the child comes with the proof. If both addresses belong to one gateway, it moves the child
+    /// to the later exchange, which may be the one that loses. The answer comes again.
+    pub(in crate::node) fn has_proven_elsewhere(&self, id: SessionId, now: Instant) -> bool {
+        let index = self.stations.of_racer(id);
+        let racers = index.map(|index| &self.stations[index].race.racers);
+        let mut others = racers.into_iter().flatten().filter(|it| it.id != id);
+        others.any(|it| it.proven.is_some_and(|at| now.since(at) < ANSWERED))
     }
 
     /// A gateway has authenticated and is used; other attempts are not. `None`: the session is not

@@ -156,7 +156,7 @@ fn a_peer_that_comes_back_anew_begins_anew() {
 
 #[test]
 fn a_revocation_and_a_changed_configuration_end_it() {
-    let mut world = certified(125, true);
+    let mut world = certified((Version::V1, true), 125);
     world.run(Duration::from_secs(2));
     reload(&mut world, 1, &[STATION_SERIAL]);
     let (stay, summary) = only(&world.ends[1]);

@@ -10,8 +10,8 @@ const V4: &str = "10.10.0.0/24";
 const V6: &str = "fd10::/64";
 
 /// A station that requests both, and a gateway with networks of both.
-fn world(seed: u8, lends_both: bool) -> World {
-    let mut world = World::new(seed, move |connection, is_station| {
+fn world(version: Version, seed: u8, lends_both: bool) -> World {
+    let mut world = World::of(version, seed, move |connection, is_station| {
         let networks = vec![V4.parse().unwrap(), V6.parse().unwrap()];
         let child = &mut connection.children[0];
         if is_station {
@@ -24,6 +24,15 @@ fn world(seed: u8, lends_both: bool) -> World {
     });
     world.run(Duration::from_secs(2));
     world
+}
+
+/// The inner addresses that packets may have.
+fn locals(world: &World) -> BTreeSet<IpAddr> {
+    let children = world.ends[0].node.children.values();
+    let current = children.filter_map(|entry| entry.current.as_ref());
+    current
+        .flat_map(|pair| pair.local.iter().map(|it| it.first))
+        .collect()
 }
 
 fn pairs(world: &World) -> Vec<(IpAddr, String)> {
@@ -41,73 +50,89 @@ fn pairs(world: &World) -> Vec<(IpAddr, String)> {
 
 #[test]
 fn both_families_are_lent_and_each_network_has_a_child_of_its_own() {
-    let mut world = world(80, true);
-    world.assert_up();
-    let inner = world.ends[0].inner();
-    assert_eq!(inner.len(), 2);
-    let of = |is_v4: bool| *inner.iter().find(|it| it.is_ipv4() == is_v4).expect("one");
-    let expected = [(of(true), V4.to_owned()), (of(false), V6.to_owned())];
-    assert_eq!(pairs(&world), expected);
-    let pools = world.ends[1].node.status(world.now).pools;
-    assert!(pools.iter().all(|(_, lent, _)| *lent == 1), "{pools:?}");
+    for version in VERSIONS {
+        let mut world = world(version, 80, true);
+        world.assert_up();
+        let inner = world.ends[0].inner();
+        assert_eq!(inner.len(), 2);
+        let of = |is_v4: bool| *inner.iter().find(|it| it.is_ipv4() == is_v4).expect("one");
+        // With IKEv2 one child has both.
+        let expected = match version {
+            Version::V2 => vec![(of(true), format!("{V4},{V6}"))],
+            _ => vec![(of(true), V4.to_owned()), (of(false), V6.to_owned())],
+        };
+        assert_eq!(pairs(&world), expected);
+        let locals: BTreeSet<IpAddr> = locals(&world);
+        assert_eq!(locals, inner.iter().copied().collect());
+        let pools = world.ends[1].node.status(world.now).pools;
+        assert!(pools.iter().all(|(_, lent, _)| *lent == 1), "{pools:?}");
 
-    // The same ones after a loss of everything at either end.
-    world.restart_gateway();
-    world.command(0, Command::Down("road".into()));
-    world.command(0, Command::Up("road".into()));
-    world.run(Duration::from_secs(5));
-    world.assert_up();
-    assert_eq!(pairs(&world), expected);
+        // The same ones after a loss of everything at either end.
+        world.restart_gateway();
+        world.command(0, Command::Down("road".into()));
+        world.command(0, Command::Up("road".into()));
+        world.run(Duration::from_secs(5));
+        world.assert_up();
+        assert_eq!(pairs(&world), expected);
+    }
 }
 
 #[test]
 fn a_family_that_is_not_lent_is_named_and_the_other_is_up() {
-    let world = world(81, false);
-    world.assert_up();
-    assert_eq!(pairs(&world).len(), 1);
-    let failures = |event: &Event| matches!(event, Event::NegotiationFailed { .. });
-    assert_eq!(world.ends[0].count(failures), 1);
-    let reason = world.ends[0].failure().expect("a failure");
-    assert_eq!(
-        reason,
-        "the gateway gives no IPv6 address: no traffic goes to fd10::/64"
-    );
-    assert_eq!(world.ends[1].count(failures), 0);
+    for version in VERSIONS {
+        let world = world(version, 81, false);
+        world.assert_up();
+        assert_eq!(pairs(&world).len(), 1);
+        let failures = |event: &Event| matches!(event, Event::NegotiationFailed { .. });
+        assert_eq!(world.ends[0].count(failures), 1);
+        let reason = world.ends[0].failure().expect("a failure");
+        assert_eq!(
+            reason,
+            "the gateway gives no IPv6 address: no traffic goes to fd10::/64"
+        );
+        assert_eq!(world.ends[1].count(failures), 0);
+    }
 }
 
 #[test]
 fn a_station_without_an_inner_address_asks_for_nothing_of_the_other_family() {
-    let mut world = World::new(82, |connection, is_station| {
-        let child = &mut connection.children[0];
-        match is_station {
-            true => {
-                connection.wants_inner = InnerFamilies::default();
-                child.remote = vec![V6.parse().unwrap()];
+    for version in VERSIONS {
+        let mut world = World::of(version, 82, |connection, is_station| {
+            let child = &mut connection.children[0];
+            match is_station {
+                true => {
+                    connection.wants_inner = InnerFamilies::default();
+                    child.remote = vec![V6.parse().unwrap()];
+                }
+                false => child.local = vec![V6.parse().unwrap()],
             }
-            false => child.local = vec![V6.parse().unwrap()],
+        });
+        world.run(Duration::from_secs(2));
+        let reason = world.ends[0].failure().expect("a failure");
+        match version {
+            // The gateway says so.
+            Version::V2 => assert!(reason.contains("10.0.0.2 === fd10::/64"), "{reason}"),
+            _ => assert_eq!(
+                reason,
+                "10.0.0.2 === fd10::/64 mixes IPv4 and IPv6: no packet goes from one to the other"
+            ),
         }
-    });
-    world.run(Duration::from_secs(2));
-    let reason = world.ends[0].failure().expect("a failure");
-    assert_eq!(
-        reason,
-        "10.0.0.2 === fd10::/64 mixes IPv4 and IPv6: no packet goes from one to the other"
-    );
-    let asked = |event: &Event| {
-        matches!(
-            event,
-            Event::Message {
-                step: Step::Quick(1),
-                ..
-            }
-        )
-    };
-    assert!(!world.ends.iter().any(|end| end.told(asked)));
+        let asked = |event: &Event| {
+            matches!(
+                event,
+                Event::Message {
+                    step: Step::Quick(1),
+                    ..
+                }
+            )
+        };
+        assert!(!world.ends.iter().any(|end| end.told(asked)));
+    }
 }
 
 #[test]
 fn a_gateway_refuses_a_child_of_two_families() {
-    let mut world = world(83, false);
+    let mut world = world(Version::V1, 83, false);
     let session = world.ends[0].node.sessions.values().next().expect("one");
     let (sa, path) = (session.ike.sa().expect("established"), session.path());
     let inner = crate::selector::TrafficSelector::host(world.ends[0].inner()[0]);

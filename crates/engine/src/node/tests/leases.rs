@@ -3,8 +3,12 @@
 use super::*;
 
 /// A station that has asked a gateway for an inner address that lends `first` to `last`.
-fn lent(seed: u8, gateways: &'static [[u8; 4]], first: [u8; 4], last: [u8; 4]) -> World {
-    let mut world = World::new(seed, move |connection, is_station| {
+fn lent(
+    (version, seed): (Version, u8),
+    gateways: &'static [[u8; 4]],
+    (first, last): ([u8; 4], [u8; 4]),
+) -> World {
+    let mut world = World::of(version, seed, move |connection, is_station| {
         let known = gateways.iter().map(|it| (*it, IKE_PORT).into());
         if is_station {
             connection.remote_addrs = known.collect();
@@ -24,11 +28,15 @@ fn lend(world: &mut World, first: [u8; 4], last: [u8; 4]) {
 #[test]
 fn an_address_of_the_gateway_is_never_the_station_s_own() {
     let other = [192, 0, 2, 9];
-    for (seed, gateways, address) in [
+    let cases = [
         (110, &[GATEWAY][..], GATEWAY),
         (111, &[GATEWAY, [192, 0, 2, 9]][..], other),
-    ] {
-        let mut world = lent(seed, gateways, address, address);
+    ];
+    let cases = VERSIONS
+        .into_iter()
+        .flat_map(|it| cases.map(|case| (it, case)));
+    for (version, (seed, gateways, address)) in cases {
+        let mut world = lent((version, seed), gateways, (address, address));
         let taken = |event: &Event| matches!(event, Event::InnerAddress { .. });
         assert!(!world.ends[0].told(taken), "{address:?}");
         let lent = IpAddr::from(address);
@@ -47,8 +55,11 @@ fn an_address_of_the_gateway_is_never_the_station_s_own() {
 
 #[test]
 fn an_address_beside_the_gateway_s_is_taken() {
-    let mut world = lent(112, &[GATEWAY], [192, 0, 2, 2], [192, 0, 2, 2]);
-    assert_eq!(world.ends[0].inner(), [IpAddr::from([192, 0, 2, 2])]);
-    world.run(Duration::from_secs(1));
-    world.assert_up();
+    for version in VERSIONS {
+        let beside = [192, 0, 2, 2];
+        let mut world = lent((version, 112), &[GATEWAY], (beside, beside));
+        assert_eq!(world.ends[0].inner(), [IpAddr::from(beside)]);
+        world.run(Duration::from_secs(1));
+        world.assert_up();
+    }
 }

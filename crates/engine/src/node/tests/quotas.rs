@@ -2,7 +2,7 @@
 //! tables.
 
 use super::identities::{Crowd, group_of};
-use super::turns::with_children;
+use super::turns::of_version;
 use super::*;
 use crate::ikev1::in_clear::write;
 use crate::ikev1::phase1::MAX_COMPLAINTS;
@@ -20,8 +20,8 @@ fn refusals(end: &End) -> usize {
 
 #[test]
 fn one_that_comes_and_goes_without_end_is_slowed_down_and_is_served_again() {
-    for (seed, is_aggressive) in [(150, true), (151, false)] {
-        let mut world = World::new(seed, move |connection, _| {
+    for (seed, (version, is_aggressive)) in (147..).zip(MODES) {
+        let mut world = World::of(version, seed, move |connection, _| {
             connection.is_aggressive = is_aggressive;
         });
         world.run(Duration::from_secs(2));
@@ -49,78 +49,84 @@ fn one_that_comes_and_goes_without_end_is_slowed_down_and_is_served_again() {
 
 #[test]
 fn one_that_renews_its_children_without_end_is_slowed_down_and_is_served_again() {
-    let mut world = World::new(152, |_, _| {});
-    world.run(Duration::from_secs(2));
-    for _ in 0..600 {
+    for version in VERSIONS {
+        let mut world = World::of(version, 152, |_, _| {});
+        world.run(Duration::from_secs(2));
+        for _ in 0..600 {
+            world.command(0, Command::RekeyChildren("road".into()));
+            world.run(Duration::from_millis(100));
+        }
+        let up = |event: &Event| matches!(event, Event::ChildEstablished { .. });
+        // A minute of it.
+        let times = world.ends[1].count(up);
+        assert!((256..=256 + 4 * 64).contains(&times), "{times}");
+        assert!(world.drops(1, DropReason::OverQuota) > 0);
+        assert_eq!(refusals(&world.ends[1]), 1);
+        world.run(Duration::from_secs(60));
+        world.assert_up();
         world.command(0, Command::RekeyChildren("road".into()));
-        world.run(Duration::from_millis(100));
+        let before = world.ends[1].count(up);
+        world.run(Duration::from_secs(2));
+        assert_eq!(world.ends[1].count(up), before + 1);
+        assert!(!world.ends[0].told(|event| matches!(event, Event::IkeClosed { .. })));
     }
-    let up = |event: &Event| matches!(event, Event::ChildEstablished { .. });
-    // A minute of it.
-    let times = world.ends[1].count(up);
-    assert!((256..=256 + 4 * 64).contains(&times), "{times}");
-    assert!(world.drops(1, DropReason::OverQuota) > 0);
-    assert_eq!(refusals(&world.ends[1]), 1);
-    world.run(Duration::from_secs(60));
-    world.assert_up();
-    world.command(0, Command::RekeyChildren("road".into()));
-    let before = world.ends[1].count(up);
-    world.run(Duration::from_secs(2));
-    assert_eq!(world.ends[1].count(up), before + 1);
-    assert!(!world.ends[0].told(|event| matches!(event, Event::IkeClosed { .. })));
 }
 
 #[test]
 fn sixty_children_that_are_renewed_each_minute_and_come_back_from_elsewhere_are_honest() {
-    let mut world = with_children(153, 60, |_| {});
-    for _ in 0..10 {
-        world.run(Duration::from_secs(54));
-        for end in [0, 1] {
-            world.command(end, Command::RekeyChildren("road".into()));
-            world.run(Duration::from_secs(3));
+    for version in VERSIONS {
+        let mut world = of_version(version, 153, 60, |_| {});
+        for _ in 0..10 {
+            world.run(Duration::from_secs(54));
+            for end in [0, 1] {
+                world.command(end, Command::RekeyChildren("road".into()));
+                world.run(Duration::from_secs(3));
+            }
+            world.command(0, Command::RekeyIke("road".into()));
         }
-        world.command(0, Command::RekeyIke("road".into()));
-    }
-    let up = |world: &World| {
-        let children: BTreeSet<&ChildId> = world.ends[1].seen.inbound.values().collect();
-        children.len()
-    };
-    assert_eq!(up(&world), 60);
-    for _ in 0..3 {
-        world.command(0, Command::Down("road".into()));
-        world.run(Duration::from_secs(1));
-        world.rebind();
-        world.command(0, Command::Up("road".into()));
-        world.run(Duration::from_secs(5));
+        let up = |world: &World| {
+            let children: BTreeSet<&ChildId> = world.ends[1].seen.inbound.values().collect();
+            children.len()
+        };
         assert_eq!(up(&world), 60);
+        for _ in 0..3 {
+            world.command(0, Command::Down("road".into()));
+            world.run(Duration::from_secs(1));
+            world.rebind();
+            world.command(0, Command::Up("road".into()));
+            world.run(Duration::from_secs(5));
+            assert_eq!(up(&world), 60);
+        }
+        assert_eq!(world.drops(1, DropReason::OverQuota), 0);
     }
-    assert_eq!(world.drops(1, DropReason::OverQuota), 0);
 }
 
 #[test]
 fn a_peer_has_so_many_lines_of_the_log_and_what_is_left_out_is_counted() {
-    let mut world = World::new(154, |_, _| {});
-    world.run(Duration::from_secs(2));
-    world.command(0, Command::RekeyChildren("road".into()));
-    let Datagram {
-        path,
-        octets: message,
-        ..
-    } = world.network.wire.pop().expect("a quick mode");
-    let now = world.now;
-    let gateway = &mut world.ends[1].node;
-    gateway.handle(Input::Datagram(path, &message), now);
-    let cause = next_cause(gateway);
-    let lines = (0..300).filter(|_| gateway.takes_line(&cause, now));
-    let written = lines.count();
-    assert_eq!(written, 200);
-    let left_out = gateway.lines_left_out();
-    assert_eq!(left_out, [("ms.example of road".to_owned(), 100)]);
-    // Events without a cause are always logged.
-    while !matches!(gateway.poll(), Output::Wait(_)) {}
-    gateway.handle(Input::Command(Command::Stop), now);
-    let cause = next_cause(gateway);
-    assert!(gateway.takes_line(&cause, now));
+    for version in VERSIONS {
+        let mut world = World::of(version, 154, |_, _| {});
+        world.run(Duration::from_secs(2));
+        world.command(0, Command::RekeyChildren("road".into()));
+        let Datagram {
+            path,
+            octets: message,
+            ..
+        } = world.network.wire.pop().expect("a quick mode");
+        let now = world.now;
+        let gateway = &mut world.ends[1].node;
+        gateway.handle(Input::Datagram(path, &message), now);
+        let cause = next_cause(gateway);
+        let lines = (0..300).filter(|_| gateway.takes_line(&cause, now));
+        let written = lines.count();
+        assert_eq!(written, 200);
+        let left_out = gateway.lines_left_out();
+        assert_eq!(left_out, [("ms.example of road".to_owned(), 100)]);
+        // Events without a cause are always logged.
+        while !matches!(gateway.poll(), Output::Wait(_)) {}
+        gateway.handle(Input::Command(Command::Stop), now);
+        let cause = next_cause(gateway);
+        assert!(gateway.takes_line(&cause, now));
+    }
 }
 
 /// The cause of the next event.
@@ -136,55 +142,59 @@ fn next_cause(node: &mut Node) -> Cause {
 
 #[test]
 fn a_peer_that_its_packets_show_elsewhere_again_and_again_does_so_on_its_own_account() {
-    let mut world = World::new(156, |_, _| {});
-    world.run(Duration::from_secs(2));
-    let child = *world.ends[1].seen.inbound.values().next().expect("a child");
-    let mut path = world.ends[1].path();
-    let (now, gateway) = (world.now, &mut world.ends[1].node);
-    let mut written = 0;
-    for port in 7_000..7_300 {
-        path.remote.set_port(port);
-        let bytes = 100;
-        gateway.handle(Input::Notice(Notice::PathMoved { child, path, bytes }), now);
-        loop {
-            match gateway.poll() {
-                Output::Event(Event::PathMoved { .. }, cause) => {
-                    written += usize::from(gateway.takes_line(&cause, now));
+    for version in VERSIONS {
+        let mut world = World::of(version, 156, |_, _| {});
+        world.run(Duration::from_secs(2));
+        let child = *world.ends[1].seen.inbound.values().next().expect("a child");
+        let mut path = world.ends[1].path();
+        let (now, gateway) = (world.now, &mut world.ends[1].node);
+        let mut written = 0;
+        for port in 7_000..7_300 {
+            path.remote.set_port(port);
+            let bytes = 100;
+            gateway.handle(Input::Notice(Notice::PathMoved { child, path, bytes }), now);
+            loop {
+                match gateway.poll() {
+                    Output::Event(Event::PathMoved { .. }, cause) => {
+                        written += usize::from(gateway.takes_line(&cause, now));
+                    }
+                    Output::Wait(_) => break,
+                    _ => {}
                 }
-                Output::Wait(_) => break,
-                _ => {}
             }
         }
+        assert_eq!(written, 200);
+        assert_eq!(
+            gateway.lines_left_out(),
+            [("ms.example of road".to_owned(), 100)]
+        );
     }
-    assert_eq!(written, 200);
-    assert_eq!(
-        gateway.lines_left_out(),
-        [("ms.example of road".to_owned(), 100)]
-    );
 }
 
 #[test]
 fn a_child_that_is_refused_and_comes_again_from_elsewhere_moves_nobody() {
-    let mut world = World::new(157, |_, _| {});
-    world.run(Duration::from_secs(2));
-    let session = world.ends[1].node.sessions.values().next().expect("one");
-    let peer = session.ike.sa().expect("established").identity.clone();
-    let now = world.now;
-    let quotas = &mut world.ends[1].node.quotas;
-    while quotas.take_child(&peer, 1, now).is_ok() {}
-    world.command(0, Command::RekeyChildren("road".into()));
-    let Datagram {
-        path,
-        octets: message,
-        ..
-    } = world.network.wire.pop().expect("a quick mode");
-    let elsewhere = Path {
-        remote: "203.0.113.66:4500".parse().expect("an address"),
-        ..path
-    };
-    world.deliver(1, elsewhere, &message);
-    assert_eq!(world.drops(1, DropReason::OverQuota), 1);
-    assert_eq!(world.ends[1].path(), path);
+    for version in VERSIONS {
+        let mut world = World::of(version, 157, |_, _| {});
+        world.run(Duration::from_secs(2));
+        let session = world.ends[1].node.sessions.values().next().expect("one");
+        let peer = session.ike.identity().expect("established").clone();
+        let now = world.now;
+        let quotas = &mut world.ends[1].node.quotas;
+        while quotas.take_child(&peer, 1, now).is_ok() {}
+        world.command(0, Command::RekeyChildren("road".into()));
+        let Datagram {
+            path,
+            octets: message,
+            ..
+        } = world.network.wire.pop().expect("a quick mode");
+        let elsewhere = Path {
+            remote: "203.0.113.66:4500".parse().expect("an address"),
+            ..path
+        };
+        world.deliver(1, elsewhere, &message);
+        assert_eq!(world.drops(1, DropReason::OverQuota), 1);
+        assert_eq!(world.ends[1].path(), path);
+    }
 }
 
 #[test]

@@ -8,8 +8,8 @@ use crate::node::stations::{ANSWERED, HEAD_START};
 const OTHER: [u8; 4] = [192, 0, 2, 9];
 
 /// The gateway's addresses: [`OTHER`], then the real one. Those in `dead` never answer.
-fn world(seed: u8, is_aggressive: bool, dead: &[[u8; 4]]) -> World {
-    let mut world = World::new(seed, move |connection, is_station| {
+fn world(seed: u8, (version, is_aggressive): (Version, bool), dead: &[[u8; 4]]) -> World {
+    let mut world = World::of(version, seed, move |connection, is_station| {
         connection.is_aggressive = is_aggressive;
         if is_station {
             connection.remote_addrs = [OTHER, GATEWAY].map(|it| (it, IKE_PORT).into()).to_vec();
@@ -46,8 +46,8 @@ fn assert_alone(world: &World) {
 
 #[test]
 fn a_dead_address_costs_a_quarter_of_a_second() {
-    for is_aggressive in [true, false] {
-        let mut world = world(180, is_aggressive, &[OTHER]);
+    for mode in MODES {
+        let mut world = world(180, mode, &[OTHER]);
         world.run(HEAD_START + Duration::from_millis(400));
         assert_alone(&world);
         let others = format!("{}:500: no answer", IpAddr::from(OTHER));
@@ -61,18 +61,20 @@ fn a_dead_address_costs_a_quarter_of_a_second() {
 
 #[test]
 fn the_first_address_is_used_where_it_answers_and_no_other_is_tried() {
-    let mut world = world(181, false, &[]);
-    world.run(Duration::from_secs(2));
-    assert_alone(&world);
-    let others = format!("{}:500: not tried", IpAddr::from(GATEWAY));
-    assert_eq!(chosen(&world), Some((OTHER.into(), others)));
+    for mode in MODES {
+        let mut world = world(181, mode, &[]);
+        world.run(Duration::from_secs(2));
+        assert_alone(&world);
+        let others = format!("{}:500: not tried", IpAddr::from(GATEWAY));
+        assert_eq!(chosen(&world), Some((OTHER.into(), others)));
+    }
 }
 
 #[test]
 fn two_addresses_of_one_gateway_leave_one_tunnel_however_close_they_run() {
-    for is_aggressive in [true, false] {
+    for mode in MODES {
         for late in (0..=24).map(|step| Duration::from_millis(20 * step)) {
-            let mut world = world(182, is_aggressive, &[]);
+            let mut world = world(182, mode, &[]);
             world.network.slow = Some((OTHER.into(), late));
             world.run(Duration::from_secs(45));
             assert_alone(&world);
@@ -87,8 +89,8 @@ fn two_addresses_of_one_gateway_leave_one_tunnel_however_close_they_run() {
 
 #[test]
 fn whoever_answers_and_cannot_prove_itself_wins_nothing_and_stalls_little() {
-    for is_aggressive in [true, false] {
-        let mut world = world(183, is_aggressive, &[OTHER]);
+    for mode in MODES {
+        let mut world = world(183, mode, &[OTHER]);
         let mut wrong = config(false, &world.change);
         let connection = Arc::get_mut(&mut wrong.connections[0]).expect("alone");
         let secret = Arc::new(Secret(b"another secret".to_vec()));
@@ -122,27 +124,31 @@ fn whoever_answers_and_cannot_prove_itself_wins_nothing_and_stalls_little() {
 
 #[test]
 fn where_all_addresses_are_dead_they_are_tried_again_and_again() {
-    let mut world = world(184, false, &[OTHER, GATEWAY]);
-    world.run(Duration::from_secs(200));
-    assert!(world.ends[0].count(|event| matches!(event, Event::RetryScheduled { .. })) >= 2);
-    world.network.dead.clear();
-    world.run(Duration::from_secs(40));
-    assert_alone(&world);
+    for mode in MODES {
+        let mut world = world(184, mode, &[OTHER, GATEWAY]);
+        world.run(Duration::from_secs(200));
+        assert!(world.ends[0].count(|event| matches!(event, Event::RetryScheduled { .. })) >= 2);
+        world.network.dead.clear();
+        world.run(Duration::from_secs(40));
+        assert_alone(&world);
+    }
 }
 
 #[test]
 fn a_station_that_is_taken_down_in_the_middle_stays_down() {
-    let mut world = world(185, false, &[OTHER, GATEWAY]);
-    world.run(Duration::from_secs(1));
-    world.command(0, Command::Down("road".into()));
-    let sent = world.network.sent;
-    world.network.dead.clear();
-    world.run(Duration::from_secs(100));
-    assert_eq!(
-        (world.network.sent, world.ends[0].node.sessions.len()),
-        (sent, 0)
-    );
-    world.command(0, Command::Up("road".into()));
-    world.run(Duration::from_secs(2));
-    assert_alone(&world);
+    for mode in MODES {
+        let mut world = world(185, mode, &[OTHER, GATEWAY]);
+        world.run(Duration::from_secs(1));
+        world.command(0, Command::Down("road".into()));
+        let sent = world.network.sent;
+        world.network.dead.clear();
+        world.run(Duration::from_secs(100));
+        assert_eq!(
+            (world.network.sent, world.ends[0].node.sessions.len()),
+            (sent, 0)
+        );
+        world.command(0, Command::Up("road".into()));
+        world.run(Duration::from_secs(2));
+        assert_alone(&world);
+    }
 }

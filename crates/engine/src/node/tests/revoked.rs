@@ -4,6 +4,7 @@ use crypto::cert::{
 };
 use crypto::sign::PrivateKey;
 
+use super::crash::kill;
 use super::*;
 use crate::time::Calendar;
 
@@ -16,8 +17,8 @@ pub(super) const STATION_SERIAL: u8 = 3;
 
 #[test]
 fn a_new_list_ends_the_tunnels_of_whom_it_names_at_once() {
-    for is_aggressive in [true, false] {
-        let mut world = certified(80, is_aggressive);
+    for mode in MODES {
+        let mut world = certified(mode, 80);
         world.run(Duration::from_secs(2));
         world.assert_up();
         reload(&mut world, 1, &[GATEWAY_SERIAL]);
@@ -44,111 +45,119 @@ fn a_new_list_ends_the_tunnels_of_whom_it_names_at_once() {
 
 #[test]
 fn a_station_leaves_a_gateway_that_a_new_list_names() {
-    let mut world = certified(81, true);
-    world.run(Duration::from_secs(2));
-    reload(&mut world, 0, &[GATEWAY_SERIAL]);
-    assert_eq!(world.ends[0].node.established(), 0);
-    world.run(Duration::from_secs(30));
-    assert_eq!(world.ends[1].node.established(), 0);
-    let failure = world.ends[0].failure().unwrap();
-    assert!(failure.contains("CN=sg.example was revoked"), "{failure}");
+    for mode in MODES {
+        let mut world = certified(mode, 81);
+        world.run(Duration::from_secs(2));
+        reload(&mut world, 0, &[GATEWAY_SERIAL]);
+        assert_eq!(world.ends[0].node.established(), 0);
+        world.run(Duration::from_secs(30));
+        assert_eq!(world.ends[1].node.established(), 0);
+        let failure = world.ends[0].failure().unwrap();
+        assert!(failure.contains("CN=sg.example was revoked"), "{failure}");
+    }
 }
 
 #[test]
 fn a_list_that_is_read_while_phase_1_runs_counts() {
-    let mut seen = 0;
-    for steps in 1..40 {
-        let mut world = certified(82, false);
-        world.run(Duration::from_millis(5 * steps));
-        seen += usize::from(world.ends[1].node.established() == 0);
-        reload(&mut world, 1, &[STATION_SERIAL]);
-        world.run(Duration::from_secs(30));
-        assert_eq!(world.ends[1].node.established(), 0, "{steps}");
-        assert!(world.ends[1].seen.inbound.is_empty(), "{steps}");
+    for mode in MODES {
+        let mut seen = 0;
+        for steps in 1..40 {
+            let mut world = certified(mode, 82);
+            world.run(Duration::from_millis(5 * steps));
+            seen += usize::from(world.ends[1].node.established() == 0);
+            reload(&mut world, 1, &[STATION_SERIAL]);
+            world.run(Duration::from_secs(30));
+            assert_eq!(world.ends[1].node.established(), 0, "{steps}");
+            assert!(world.ends[1].seen.inbound.is_empty(), "{steps}");
+        }
+        assert!(seen > 5, "{seen} reloads before the end of phase 1");
     }
-    assert!(seen > 5, "{seen} reloads before the end of phase 1");
 }
 
 #[test]
 fn a_peer_that_is_pinned_no_more_is_ended_and_stays_out() {
-    let mut world = certified(84, false);
-    world.run(Duration::from_secs(5));
-    world.assert_up();
-    let pins = |world: &mut World, is_pinned: bool| {
-        let change = world.change.clone();
-        let pinned: Change = Arc::new(move |connection: &mut Connection, is_station| {
-            change(connection, is_station);
-            let own = &connection.local.method;
-            let LocalMethod::Signature { chain: own, .. } = own else {
-                unreachable!("certificates")
-            };
-            // At this end the other one's certificate, or our own in its place.
-            let RemoteMethod::Signature(store) = &connection.remote.method else {
-                unreachable!("certificates")
-            };
-            let pin = match is_pinned {
-                true => certificate(!is_station),
-                false => own[0].clone(),
-            };
-            connection.remote.method = RemoteMethod::Signature(Arc::new(TrustStore {
-                authorities: store.authorities.clone(),
-                pinned: vec![pin],
-                ..TrustStore::default()
-            }));
-        });
-        let config = Arc::new(config(false, &pinned));
-        world.input(1, Input::Configure(config));
-    };
-    pins(&mut world, true);
-    world.run(Duration::from_secs(5));
-    world.assert_up();
-    let begun = |event: &Event| matches!(event, Event::IkeEstablished { .. });
-    assert_eq!(world.ends[1].count(begun), 1);
-    pins(&mut world, false);
-    assert_eq!(world.ends[1].node.established(), 0);
-    assert!(world.ends[1].told(|event| matches!(
-        event,
-        Event::IkeClosed { cause, .. } if cause.to_string().contains("pinned")
-    )));
-    world.run(Duration::from_secs(60));
-    assert_eq!(world.ends[1].node.established(), 0);
+    for mode in MODES {
+        let mut world = certified(mode, 84);
+        world.run(Duration::from_secs(5));
+        world.assert_up();
+        let pins = |world: &mut World, is_pinned: bool| {
+            let change = world.change.clone();
+            let pinned: Change = Arc::new(move |connection: &mut Connection, is_station| {
+                change(connection, is_station);
+                let own = &connection.local.method;
+                let LocalMethod::Signature { chain: own, .. } = own else {
+                    unreachable!("certificates")
+                };
+                // At this end the other one's certificate, or our own in its place.
+                let RemoteMethod::Signature(store) = &connection.remote.method else {
+                    unreachable!("certificates")
+                };
+                let pin = match is_pinned {
+                    true => certificate(!is_station),
+                    false => own[0].clone(),
+                };
+                connection.remote.method = RemoteMethod::Signature(Arc::new(TrustStore {
+                    authorities: store.authorities.clone(),
+                    pinned: vec![pin],
+                    ..TrustStore::default()
+                }));
+            });
+            let config = Arc::new(config(false, &pinned));
+            world.input(1, Input::Configure(config));
+        };
+        pins(&mut world, true);
+        world.run(Duration::from_secs(5));
+        world.assert_up();
+        let begun = |event: &Event| matches!(event, Event::IkeEstablished { .. });
+        assert_eq!(world.ends[1].count(begun), 1);
+        pins(&mut world, false);
+        assert_eq!(world.ends[1].node.established(), 0);
+        assert!(world.ends[1].told(|event| matches!(
+            event,
+            Event::IkeClosed { cause, .. } if cause.to_string().contains("pinned")
+        )));
+        world.run(Duration::from_secs(60));
+        assert_eq!(world.ends[1].node.established(), 0);
+    }
 }
 
 #[test]
 fn one_peer_of_a_connection_is_ended_and_the_others_stay() {
-    let mut world = World::new(83, |_, _| {});
-    world.run(Duration::from_secs(2));
-    for (name, peer) in [
-        ("road", "other.example"),
-        ("other", "ms.example"),
-        ("road", "email:ms.example"),
-    ] {
-        let peer = Identity::Fqdn(peer.into());
-        world.command(1, Command::End(name.into(), peer));
-        world.run(Duration::from_millis(100));
+    for version in VERSIONS {
+        let mut world = World::of(version, 83, |_, _| {});
+        world.run(Duration::from_secs(2));
+        for (name, peer) in [
+            ("road", "other.example"),
+            ("other", "ms.example"),
+            ("road", "email:ms.example"),
+        ] {
+            let peer = Identity::Fqdn(peer.into());
+            world.command(1, Command::End(name.into(), peer));
+            world.run(Duration::from_millis(100));
+            world.assert_up();
+        }
+        let peer = Identity::Fqdn("MS.Example".into());
+        world.command(1, Command::End("road".into(), peer));
+        assert_eq!(world.ends[1].node.established(), 0);
+        assert!(world.ends[1].seen.outbound.is_empty());
+        let with_children = |event: &Event| {
+            matches!(
+                event,
+                Event::IkeClosed {
+                    had_children: true,
+                    ..
+                }
+            )
+        };
+        assert_eq!(world.ends[1].count(with_children), 1);
+        // It may reconnect.
+        world.run(Duration::from_secs(60));
         world.assert_up();
     }
-    let peer = Identity::Fqdn("MS.Example".into());
-    world.command(1, Command::End("road".into(), peer));
-    assert_eq!(world.ends[1].node.established(), 0);
-    assert!(world.ends[1].seen.outbound.is_empty());
-    let with_children = |event: &Event| {
-        matches!(
-            event,
-            Event::IkeClosed {
-                had_children: true,
-                ..
-            }
-        )
-    };
-    assert_eq!(world.ends[1].count(with_children), 1);
-    // It may reconnect.
-    world.run(Duration::from_secs(60));
-    world.assert_up();
 }
 
-pub(super) fn certified(seed: u8, is_aggressive: bool) -> World {
-    let mut world = World::new(seed, move |connection, is_station| {
+pub(super) fn certified((version, is_aggressive): (Version, bool), seed: u8) -> World {
+    let mut world = World::of(version, seed, move |connection, is_station| {
         connection.is_aggressive = is_aggressive;
         sign(connection, is_station, &[]);
     });
@@ -213,4 +222,47 @@ fn certificate(is_station: bool) -> Certificate {
 fn authority() -> Authority {
     let key = SigningKey::from_pem(AUTHORITY_KEY).unwrap();
     Authority::create("CN=authority", key, &[1], NOW, 365).unwrap()
+}
+
+#[test]
+fn a_ticket_dies_with_its_certificate_even_if_the_session_was_lost() {
+    let cases: [(&'static [u8], bool); 2] = [(&[GATEWAY_SERIAL], true), (&[STATION_SERIAL], false)];
+    for (revoked, is_let_in) in cases {
+        let mut world = World::of(Version::V2, 85, |connection, is_station| {
+            connection.resumption = true;
+            connection.crash_detection = true;
+            connection.dpd_delay = Some(Duration::from_secs(10));
+            sign(connection, is_station, &[]);
+        });
+        for end in [0, 1] {
+            world.input(end, Input::Calendar(Calendar(NOW)));
+        }
+        world.run(Duration::from_secs(12));
+        world.assert_up();
+        // The gateway has its keys of tickets, knows of no session, and reads a new list.
+        kill(&mut world, 1);
+        world.input(1, Input::Calendar(Calendar(NOW)));
+        reload(&mut world, 1, revoked);
+        world.packet();
+        world.run(Duration::from_secs(40));
+        let is_resumed = |event: &Event| {
+            matches!(
+                event,
+                Event::IkeEstablished {
+                    is_resumed: true,
+                    ..
+                }
+            )
+        };
+        assert_eq!(world.ends[1].told(is_resumed), is_let_in);
+        assert_eq!(world.ends[0].node.established() > 0, is_let_in);
+        assert_eq!(world.drops(1, DropReason::TicketRefused) > 0, !is_let_in);
+        let refused = |event: &Event| match event {
+            Event::NegotiationFailed { reason, .. } => {
+                reason.contains("a ticket is refused: the certificate or the user")
+            }
+            _ => false,
+        };
+        assert_eq!(world.ends[1].told(refused), !is_let_in);
+    }
 }

@@ -1,10 +1,11 @@
 //! A storm: a stranger sends every kind of hostile datagram, four thousand per second, drawn from a
-//! seed. Honest stations of both modes connect in the middle of it, with keys and with certificate
-//! chains, which travel in fragments. Afterwards everything held for the stranger is released.
+//! seed. Honest stations of IKEv2 and of both modes of IKEv1 connect in the middle of it, with keys
+//! and with certificate chains, which travel in fragments. Afterwards everything held for the stranger is released.
 
+use super::ikev2::{has_certificate, speaks};
 use super::*;
 use crate::ikev1::fragments::MAX_HELD;
-use crate::ikev1::tests::pair::{JANUARY_2027, pattern, signatures};
+use crate::ikev1::tests::pair::JANUARY_2027;
 
 /// Duration of the storm.
 const STORM: Duration = Duration::from_secs(13);
@@ -17,55 +18,36 @@ const BEGIN: Duration = Duration::from_secs(4);
 /// The kind of a station.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
-    is_aggressive: bool,
+    mode: (Version, bool),
     has_certificates: bool,
 }
 
-const KINDS: [Kind; 4] = [
+const fn kind(version: Version, is_aggressive: bool, has_certificates: bool) -> Kind {
     Kind {
-        is_aggressive: false,
-        has_certificates: false,
-    },
-    Kind {
-        is_aggressive: true,
-        has_certificates: false,
-    },
-    Kind {
-        is_aggressive: false,
-        has_certificates: true,
-    },
-    Kind {
-        is_aggressive: true,
-        has_certificates: true,
-    },
+        mode: (version, is_aggressive),
+        has_certificates,
+    }
+}
+
+const KINDS: [Kind; 6] = [
+    kind(Version::V1, false, false),
+    kind(Version::V1, true, false),
+    kind(Version::V1, false, true),
+    kind(Version::V1, true, true),
+    kind(Version::V2, false, false),
+    kind(Version::V2, false, true),
 ];
 
 impl Kind {
     fn apply(self, connection: &mut Connection, is_station: bool) {
-        connection.is_aggressive = self.is_aggressive;
+        speaks(connection, self.mode.0);
+        connection.is_aggressive = self.mode.1;
         connection.proposals = vec!["aes128-sha256-modp768".parse().unwrap()];
         connection.children[0].proposals = vec!["aes128gcm16".parse().unwrap()];
         if !self.has_certificates {
             return;
         }
-        let (name, peer, key, chain): (_, _, _, &[&str]) = if is_station {
-            (
-                "station@example",
-                "gateway.example",
-                "station",
-                &["station"],
-            )
-        } else {
-            (
-                "gateway.example",
-                "*@example",
-                "gateway",
-                &["gateway", "mid"],
-            )
-        };
-        connection.local.identity = Identity::parse(name).unwrap();
-        connection.remote.identities = vec![pattern(peer)];
-        (connection.local.method, connection.remote.method) = signatures(key, chain);
+        has_certificate(connection, is_station);
     }
 
     /// The station of this kind, down, at a gateway for all kinds.
@@ -104,8 +86,8 @@ struct Stranger {
     /// An earlier tunnel of the station, from its first message to its last. Anyone who overhears
     /// messages of an exchange in progress can end it, because IKEv1 starts unencrypted.
     overheard: Vec<Vec<u8>>,
-    /// Answers to its own first messages: source and cookies.
-    answered: Vec<(SocketAddr, Cookies)>,
+    /// Answers to its own first messages: source and cookies, or SPIs of IKEv2.
+    answered: Vec<(SocketAddr, Version, Cookies)>,
 }
 
 impl Stranger {
@@ -132,6 +114,22 @@ impl Stranger {
             }
             _ => ((number | 0x0100_0000).to_be_bytes(), port).into(),
         }
+    }
+
+    /// The same of IKEv2 (RFC 7383 §2.5): it is of IKE_AUTH, and nobody has its key.
+    fn fragment_of_ikev2(&mut self, spis: Cookies) -> Vec<u8> {
+        let len = 40 + self.below(1_200);
+        let (number, total) = (1 + self.below(250) as u16, 2 + self.below(250) as u16);
+        let mut octets = [spis.initiator.0, spis.responder.0].concat();
+        // SKF, version 2.0, IKE_AUTH, from the initiator, the second message.
+        octets.extend([53, 0x20, 35, 0x08, 0, 0, 0, 1]);
+        octets.extend((28 + 8 + len as u32).to_be_bytes());
+        octets.extend([35, 0]);
+        octets.extend((8 + len as u16).to_be_bytes());
+        octets.extend(number.to_be_bytes());
+        octets.extend(total.to_be_bytes());
+        octets.extend(self.octets(len));
+        octets
     }
 
     /// A fragment that never becomes a message.
@@ -181,9 +179,12 @@ impl Stranger {
             }
             5 if !self.answered.is_empty() => {
                 let which = self.below(self.answered.len());
-                let (address, cookies) = self.answered[which];
+                let (address, version, cookies) = self.answered[which];
                 from = address;
-                self.fragment(cookies)
+                match version {
+                    Version::V2 => self.fragment_of_ikev2(cookies),
+                    _ => self.fragment(cookies),
+                }
             }
             // Earlier messages of honest stations, from elsewhere and sometimes changed.
             _ => {
@@ -214,7 +215,15 @@ impl Stranger {
         for answer in world.network.log.drain(sent..) {
             let message = answer.strip_prefix(&[0; 4]).unwrap_or(&answer);
             if let Ok((header, _)) = Header::parse(message) {
-                self.answered.push((from, header.cookies));
+                self.answered.push((from, Version::V1, header.cookies));
+            }
+            if let Ok(read) = wire::ikev2::Message::parse(message) {
+                let spis = read.header.spis;
+                let cookies = Cookies {
+                    initiator: Cookie(spis.initiator.0),
+                    responder: Cookie(spis.responder.0),
+                };
+                self.answered.push((from, Version::V2, cookies));
             }
         }
     }

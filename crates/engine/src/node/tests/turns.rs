@@ -5,7 +5,17 @@ use crate::ike::Outbox;
 
 /// A station with this many children, each to a host of its own.
 pub(super) fn with_children(seed: u8, number: u8, config: impl Fn(&mut Config)) -> World {
-    let mut world = World::new(seed, move |connection, is_station| {
+    of_version(Version::V1, seed, number, config)
+}
+
+/// The same with this version of IKE.
+pub(super) fn of_version(
+    version: Version,
+    seed: u8,
+    number: u8,
+    config: impl Fn(&mut Config),
+) -> World {
+    let mut world = World::of(version, seed, move |connection, is_station| {
         if is_station {
             connection.children = (0..number).map(|_| child(true)).collect();
             for (host, child) in connection.children.iter_mut().enumerate() {

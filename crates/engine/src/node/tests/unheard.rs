@@ -5,8 +5,8 @@ use super::*;
 /// As `caravan pki issue --bundle` writes it.
 const DELAY: Duration = Duration::from_secs(30);
 
-fn up(seed: u8) -> World {
-    let mut world = World::new(seed, |connection, is_station| {
+fn up(version: Version, seed: u8) -> World {
+    let mut world = World::of(version, seed, |connection, is_station| {
         if is_station {
             connection.dpd_delay = Some(DELAY);
         }
@@ -31,99 +31,111 @@ fn established(world: &World) -> usize {
 
 #[test]
 fn a_station_that_sends_into_silence_asks_at_once_and_reaches_a_restarted_gateway_again() {
-    for seed in [60, 61, 62] {
-        let mut world = up(seed);
-        send(
-            &mut world,
-            Duration::from_secs(9),
-            Duration::from_millis(700),
-        );
-        assert_eq!(established(&world), 1);
-        world.restart_gateway();
-        send(&mut world, Duration::from_secs(19), Duration::from_secs(1));
-        world.assert_up();
-        assert_eq!(established(&world), 2);
+    for version in VERSIONS {
+        for seed in [60, 61, 62] {
+            let mut world = up(version, seed);
+            send(
+                &mut world,
+                Duration::from_secs(9),
+                Duration::from_millis(700),
+            );
+            assert_eq!(established(&world), 1);
+            world.restart_gateway();
+            send(&mut world, Duration::from_secs(19), Duration::from_secs(1));
+            world.assert_up();
+            assert_eq!(established(&world), 2);
+        }
     }
 }
 
 #[test]
 fn an_idle_tunnel_asks_by_its_clock_alone_and_sends_nothing_more() {
-    let mut world = up(63);
-    world.packet();
-    world.run(Duration::from_secs(3));
-    let (sent, reports) = (world.network.sent, world.reports());
-    world.run(DELAY - Duration::from_secs(10));
-    assert_eq!(
-        world.network.sent,
-        sent + 1,
-        "a keepalive of the NAT's mapping"
-    );
-    assert_eq!(world.reports(), reports);
+    for version in VERSIONS {
+        let mut world = up(version, 63);
+        world.packet();
+        world.run(Duration::from_secs(3));
+        let (sent, reports) = (world.network.sent, world.reports());
+        world.run(DELAY - Duration::from_secs(10));
+        assert_eq!(
+            world.network.sent,
+            sent + 1,
+            "a keepalive of the NAT's mapping"
+        );
+        assert_eq!(world.reports(), reports);
+    }
 }
 
 #[test]
 fn packets_that_are_answered_bring_no_question() {
-    let mut world = up(64);
-    let sent = world.network.sent;
-    send(
-        &mut world,
-        Duration::from_secs(50),
-        Duration::from_millis(300),
-    );
-    // Only keepalives for the NAT's mapping.
-    assert!(
-        world.network.sent - sent <= 3,
-        "{}",
-        world.network.sent - sent
-    );
+    for version in VERSIONS {
+        let mut world = up(version, 64);
+        let sent = world.network.sent;
+        send(
+            &mut world,
+            Duration::from_secs(50),
+            Duration::from_millis(300),
+        );
+        // Only keepalives for the NAT's mapping.
+        assert!(
+            world.network.sent - sent <= 3,
+            "{}",
+            world.network.sent - sent
+        );
+    }
 }
 
 #[test]
 fn the_last_word_of_a_conversation_brings_no_question() {
-    let mut world = up(65);
-    world.is_mute = true;
-    world.packet();
-    let sent = world.network.sent;
-    world.run(Duration::from_secs(15));
-    assert_eq!(world.network.sent, sent);
-    world.is_mute = false;
-    send(&mut world, Duration::from_secs(3), Duration::from_secs(1));
-    assert_eq!(world.network.sent, sent);
+    for version in VERSIONS {
+        let mut world = up(version, 65);
+        world.is_mute = true;
+        world.packet();
+        let sent = world.network.sent;
+        world.run(Duration::from_secs(15));
+        assert_eq!(world.network.sent, sent);
+        world.is_mute = false;
+        send(&mut world, Duration::from_secs(3), Duration::from_secs(1));
+        assert_eq!(world.network.sent, sent);
+    }
 }
 
 #[test]
 fn one_way_traffic_is_asked_about_and_goes_on() {
-    let mut world = up(66);
-    world.is_mute = true;
-    let sent = world.network.sent;
-    let a_minute = Duration::from_secs(60);
-    send(&mut world, a_minute, Duration::from_millis(200));
-    world.assert_up();
-    assert_eq!(established(&world), 1);
-    // A probe and its answer every seven seconds, and keepalives.
-    assert!(
-        (14..=28).contains(&(world.network.sent - sent)),
-        "{}",
-        world.network.sent - sent
-    );
+    for version in VERSIONS {
+        let mut world = up(version, 66);
+        world.is_mute = true;
+        let sent = world.network.sent;
+        let a_minute = Duration::from_secs(60);
+        send(&mut world, a_minute, Duration::from_millis(200));
+        world.assert_up();
+        assert_eq!(established(&world), 1);
+        // A probe and its answer every seven seconds, and keepalives.
+        assert!(
+            (14..=28).contains(&(world.network.sent - sent)),
+            "{}",
+            world.network.sent - sent
+        );
+    }
 }
 
 #[test]
 fn a_station_whose_peer_is_not_to_be_asked_never_is() {
-    let mut world = World::new(67, |connection, is_station| {
-        if is_station {
-            connection.dpd_delay = None;
-        }
-    });
-    world.run(Duration::from_secs(2));
-    world.network.dead = vec![GATEWAY.into()];
-    let sent = world.network.sent;
-    send(&mut world, Duration::from_secs(30), Duration::from_secs(1));
-    assert!(
-        world.network.sent - sent <= 2,
-        "{}",
-        world.network.sent - sent
-    );
+    for version in VERSIONS {
+        let mut world = World::of(version, 67, |connection, is_station| {
+            if is_station {
+                connection.dpd_delay = None;
+            }
+        });
+        world.run(Duration::from_secs(2));
+        world.network.dead = vec![GATEWAY.into()];
+        let sent = world.network.sent;
+        send(&mut world, Duration::from_secs(30), Duration::from_secs(1));
+        assert!(
+            world.network.sent - sent <= 2,
+            "{}",
+            world.network.sent - sent
+        );
+    }
 }
 
 /// An unencrypted notification from a gateway that does not know us.
@@ -147,7 +159,7 @@ fn complaint(kind: NotifyType, cookies: Cookies) -> Vec<u8> {
 
 #[test]
 fn an_unproven_complaint_brings_one_question_in_ten_seconds_and_ends_nothing() {
-    let mut world = up(68);
+    let mut world = up(Version::V1, 68);
     let session = world.ends[0].node.sessions.values().next().expect("one");
     let (path, own) = (session.path(), session.ike.sa().expect("an SA").cookies);
     let foreign = Cookies {
