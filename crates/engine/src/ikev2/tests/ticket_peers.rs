@@ -1,26 +1,25 @@
 //! A ticket is worth nothing once the certificate that it was given for has ended (RFC 5723 §6.2).
 //! What a revocation does is in `node/tests/revoked.rs`.
 
-use crypto::ml_dsa::MlDsa;
-
 use super::resumption::{again, is_resumed, with_ticket_of};
 use super::world::{Proof, Setup, Who, World};
 use crate::ikev2::Ticket;
 use crate::time::{Calendar, Duration};
 
-/// The certificate of the station ends so long after the beginning.
+/// The end of the certificate in `keys/p256.pem`, in seconds since 1970.
+const END: i64 = 4_949_488_448;
+/// The beginning is so long before it.
 const LEFT: u64 = 3_600;
 
 fn begun() -> (World, Box<Ticket>) {
     let setup = Setup {
-        station: Proof::MlDsa(MlDsa::Set44),
-        gateway: Proof::Certificate,
+        station: Proof::Curve("p256"),
+        gateway: Proof::Key("secret"),
         resumption: true,
         ..Setup::default()
     };
-    let days = 30 * 86_400;
     let mut world = setup.world();
-    world.calendar = Calendar(world.calendar.0 + days - LEFT as i64);
+    world.calendar = Calendar(END - LEFT as i64);
     with_ticket_of(world)
 }
 

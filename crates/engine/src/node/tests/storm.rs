@@ -1,6 +1,7 @@
 //! A storm: a stranger sends every kind of hostile datagram, four thousand per second, drawn from a
 //! seed. Honest stations of IKEv2 and of both modes of IKEv1 connect in the middle of it, with keys
-//! and with certificate chains, which travel in fragments. Afterwards everything held for the stranger is released.
+//! and with certificate chains, which travel in fragments. Afterwards everything held for the
+//! stranger is released.
 
 use super::ikev2::{has_certificate, speaks};
 use super::*;
