@@ -36,7 +36,7 @@ fn a_ticket_ends_with_its_certificate() {
     assert_eq!(is_resumed(&world), [true; 2]);
     // A station that presents it nevertheless.
     let (mut world, ticket) = begun();
-    world.now = world.now + Duration::from_secs(LEFT);
+    world.now = world.now + Duration::from_secs(LEFT + 60);
     again(&mut world, ticket);
     assert!(world.deliver(Who::Gateway));
     assert_eq!(world.gateway.arrows, ["resume 2: N(TICKET_NACK)"]);
