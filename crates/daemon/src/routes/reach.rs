@@ -136,7 +136,8 @@ pub fn seen_from_here(
     Unreachable { why, ..what }
 }
 
-fn is_link_local(address: IpAddr) -> bool {
+/// Whether an address is known on its own link alone.
+pub(super) fn is_link_local(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => v4.is_link_local(),
         IpAddr::V6(v6) => v6.is_unicast_link_local(),

@@ -83,7 +83,9 @@ pub fn ways(peers: &[IpAddr], named: &[IpAddr], tun: &str, fwmark: u32) -> Ways 
         let of_family = |it: &&IpAddr| it.is_ipv4() == peer.is_ipv4() && !it.is_unspecified();
         let others = own.iter().chain(named).filter(of_family);
         let leads = |own: &&IpAddr| address_towards(*peer, Some(**own), fwmark).is_some();
-        let choice = address_towards(*peer, None, fwmark);
+        // A network that has lost its addresses may have its route yet.
+        let reaches = |own: &IpAddr| !reach::is_link_local(*own) || reach::is_link_local(*peer);
+        let choice = address_towards(*peer, None, fwmark).filter(reaches);
         let mut found: Vec<IpAddr> = Vec::new();
         for address in choice.iter().chain(others.filter(leads)) {
             if !withheld.contains(address) && !found.contains(address) {
