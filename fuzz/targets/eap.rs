@@ -89,7 +89,7 @@ fn hostile_gateway(first: u8, octets: &[u8]) {
                 assert!(taken.0 <= MAX_PACKETS && taken.1 <= MAX_OCTETS);
             }
             Told::Content(..) => panic!("a stranger knows the password"),
-            Told::Over(_) => return,
+            Told::Over(_) | Told::Refused(_) => return,
         }
     }
 }

@@ -375,8 +375,8 @@ def test_the_air_of_two_rates_is_slow_where_the_file_says_so(tmp_path: Path) -> 
             {name: value(rows, name, level=one, **at) for name in ("udp_bytes_s", "response_ms")}
             for one in ("testbed", "model")
         )
-        # Rates the wrong way round would be four times as much. A busy machine only takes longer.
-        assert 0.5 < there["udp_bytes_s"] / computed["udp_bytes_s"] < 1.05
+        # Rates the wrong way round would be four times as much.
+        assert 0.5 < there["udp_bytes_s"] / computed["udp_bytes_s"] < 1.5
         assert there["response_ms"] > computed["response_ms"]
 
 

@@ -206,8 +206,9 @@ def udp(address: str, seconds: str, size: str, window: str, cut: str = "") -> An
                 if stalls > TRIES:
                     raise OSError("no report comes") from None
         lost = number - ask(link, flow)[3]
-    whole = reports[REPORTS_A_WINDOW - 1 :: REPORTS_A_WINDOW]
-    return {"bytes": came, "bytes_s": slope(whole), "lost": lost, "stalls": stalls}
+    whole = [slope(reports[first::REPORTS_A_WINDOW]) for first in range(REPORTS_A_WINDOW)]
+    rate = sum(whole) / len(whole)
+    return {"bytes": came, "bytes_s": rate, "lost": lost, "stalls": stalls}
 
 
 def slope(counts: list[tuple[float, int]]) -> float:
