@@ -5,6 +5,7 @@ Each case fetches a file through the tunnel, compares its hash, and reads charon
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -134,9 +135,11 @@ def test_either_end_renews_the_child_with_additional_exchanges(
     expected = make_file(output / "www/file", FILE_BYTES)
     both = ends_of_ikev2(keys, CLASSICAL, esp)
     with connected(*both, output, is_initiator=is_initiator, strongswan=NewStrongSwan) as pair:
-        for number, renew in enumerate(
-            (pair.charon.rekey_child, lambda: order(pair.ours.host, "rekey", "road").check()), 1
-        ):
+        renewals: tuple[Callable[[], object], ...] = (
+            pair.charon.rekey_child,
+            lambda: order(pair.ours.host, "rekey", "road").check(),
+        )
+        for number, renew in enumerate(renewals, 1):
             renew()
             settle(partial(has_chosen, pair, f"ESP:{chosen}", number))
             assert is_lossless(pair)

@@ -468,8 +468,9 @@ impl Node {
         let is_back = self.doubt(id, former, bytes, now);
         self.lead(&children, path);
         self.follow_gateway(id);
-        if is_back {
-            self.prove(id);
+        match is_back {
+            true => self.prove(id),
+            false => self.allow(id, bytes),
         }
         self.repeat_requests(id, now);
         if let Some(connection) = name {

@@ -137,7 +137,7 @@ impl Node {
 
     fn on_ikev2(&mut self, id: SessionId, path: Path, message: &Message<'_>, now: Instant) {
         if message.is_response() && message.id() == 0 && self.has_proven_elsewhere(id, now) {
-            return;
+            return self.drops.count(DropReason::UnexpectedMessage);
         }
         let room = self.room_to_authenticate(id, message, now);
         if room == Room::None {

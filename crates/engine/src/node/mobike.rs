@@ -15,7 +15,7 @@ use super::session_id::SessionId;
 use super::ways::Way;
 use super::{Event, Node, Output};
 use crate::config::Connection;
-use crate::ike::{Fact, Outbox};
+use crate::ike::{Fact, Notification, Outbox};
 use crate::ikev2::addresses::told;
 use crate::sa::{ChildId, Path, Protocol};
 use crate::time::{Duration, Instant};
@@ -216,9 +216,17 @@ impl Node {
         let Some(session) = self.sessions.get(&id) else {
             return;
         };
-        let is_there = session.path().remote.ip() == path.remote.ip();
+        // What moves the peer, if only to another port, counts with the move: what may be sent then
+        // goes there.
+        let moves = |fact: &Fact| {
+            let is_move = |it: &Notification| matches!(it, Notification::Moved { .. });
+            matches!(fact, Fact::Told(_, notices) if notices.iter().any(is_move))
+        };
+        let here = session.path();
+        let is_there = here.remote.ip() == path.remote.ip();
         if session.unproven.is_some()
             && is_there
+            && (here == path || !facts.iter().any(moves))
             && facts.iter().any(is_new)
             && !facts.iter().any(is_question)
         {

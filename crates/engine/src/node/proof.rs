@@ -85,8 +85,9 @@ impl Unproven {
 
 impl Node {
     /// The peer of a session has moved to an address from which `bytes` have come. The planes learn
-    /// the limit before they learn of the move. If the peer is back at a proven address, there is
-    /// no limit. Returns whether [`Node::prove`] must follow the move.
+    /// the limit before they learn of the move, and what may be sent after it ([`Node::allow`]):
+    /// else it would go to where the peer was. If the peer is back at a proven address, there is no
+    /// limit. Returns whether [`Node::prove`] must follow the move.
     pub(super) fn doubt(&mut self, id: SessionId, former: Path, bytes: u64, now: Instant) -> bool {
         let Some(session) = self.sessions.get_mut(&id) else {
             return false;
@@ -122,7 +123,7 @@ impl Node {
                 is_withholding: false,
             }));
         }
-        self.allow(id, bytes);
+        self.allow(id, 0);
         false
     }
 

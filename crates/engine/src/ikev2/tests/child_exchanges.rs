@@ -219,14 +219,7 @@ fn a_delete_or_a_renewal_of_the_ike_sa_crosses_a_hybrid_renewal() {
                         world.deliver(to);
                     }
                     act(&mut world, who.other());
-                    let mut bits = bits;
-                    for _ in 0..60 {
-                        let first = if bits & 1 == 0 { Gateway } else { Station };
-                        bits >>= 1;
-                        if !world.deliver(first) && !world.deliver(first.other()) {
-                            break;
-                        }
-                    }
+                    world.in_order(bits);
                     world.pass(90);
                     let pairs = world.station.pairs.len();
                     assert!(pairs == 1 || number == 0 && pairs == 0, "{pairs}");

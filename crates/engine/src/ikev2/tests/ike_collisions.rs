@@ -135,17 +135,6 @@ fn both_renew_at_once_and_the_lowest_nonce_loses() {
     assert!(redundant.iter().all(|it| *it > 0), "both cases occur");
 }
 
-fn in_order(world: &mut World, bits: u32) {
-    let mut bits = bits;
-    for _ in 0..100 {
-        let first = if bits & 1 == 0 { Gateway } else { Station };
-        bits >>= 1;
-        if !world.deliver(first) && !world.deliver(first.other()) {
-            break;
-        }
-    }
-}
-
 #[test]
 fn every_order_of_two_renewals_that_cross_ends_with_one_ike_sa() {
     for seed in 1..=4 {
@@ -153,7 +142,7 @@ fn every_order_of_two_renewals_that_cross_ends_with_one_ike_sa() {
             let mut world = world_of(seed);
             world.rekey_ike(Station);
             world.rekey_ike(Gateway);
-            in_order(&mut world, bits);
+            world.in_order(bits);
             world.pass(40);
             world.assert_agreed(1);
         }
@@ -277,7 +266,7 @@ fn probes_cross_a_renewal_unharmed() {
         let mut world = world_of(7);
         world.rekey_ike(Station);
         world.probe(Gateway, 9);
-        in_order(&mut world, bits);
+        world.in_order(bits);
         world.pass(80);
         world.assert_agreed(1);
     }

@@ -97,17 +97,6 @@ fn refused(world: &mut World) {
     assert_eq!(last(world, Gateway), "create child 1: SA No KE");
 }
 
-fn in_order(world: &mut World, mut bits: u32) {
-    for _ in 0..100 {
-        let first = if bits & 1 == 0 { Gateway } else { Station };
-        bits >>= 1;
-        if !world.deliver(first) && !world.deliver(first.other()) {
-            break;
-        }
-    }
-    world.pass(60);
-}
-
 #[test]
 fn a_renewal_takes_the_method_that_the_responder_names() {
     for (suites, messages) in [(EACH_ITS_OWN, 2), (EACH_ITS_OWN_HYBRID, 3)] {
@@ -160,7 +149,8 @@ fn a_hybrid_renewal_may_cross_one_that_is_not() {
             let mut world = world_of(seed, MIXED);
             world.rekey_ike(Station);
             world.rekey_ike(Gateway);
-            in_order(&mut world, bits);
+            world.in_order(bits);
+            world.pass(60);
             world.assert_agreed(1);
             assert_eq!(suite(&mut world), CURVE);
         }
@@ -200,7 +190,8 @@ fn two_renewals_with_the_wrong_methods_cross_twice() {
             let mut world = changed(seed);
             world.rekey_ike(Station);
             world.rekey_ike(Gateway);
-            in_order(&mut world, bits);
+            world.in_order(bits);
+            world.pass(60);
             world.assert_agreed(1);
         }
     }

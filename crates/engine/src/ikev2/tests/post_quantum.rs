@@ -430,14 +430,7 @@ fn every_order_of_two_renewals_that_cross_ends_with_one_ike_sa() {
             .established();
             world.rekey_ike(Station);
             world.rekey_ike(Gateway);
-            let mut bits = bits;
-            for _ in 0..100 {
-                let first = if bits & 1 == 0 { Gateway } else { Station };
-                bits >>= 1;
-                if !world.deliver(first) && !world.deliver(first.other()) {
-                    break;
-                }
-            }
+            world.in_order(bits);
             world.pass(60);
             world.assert_agreed(1);
         }

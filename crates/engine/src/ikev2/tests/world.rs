@@ -987,6 +987,22 @@ impl World {
         self.end(who).pairs.clear();
     }
 
+    /// Delivers all that is on the way. Each bit of `bits`, the lowest first, says which end gets
+    /// its next message.
+    pub(super) fn in_order(&mut self, mut bits: u32) {
+        for _ in 0..100 {
+            let first = if bits & 1 == 0 {
+                Who::Gateway
+            } else {
+                Who::Station
+            };
+            bits >>= 1;
+            if !self.deliver(first) && !self.deliver(first.other()) {
+                break;
+            }
+        }
+    }
+
     /// An end probes the other.
     pub(super) fn probe(&mut self, who: Who, number: u32) {
         self.step(who, |session, random, now, out| {

@@ -723,6 +723,25 @@ fn a_forged_source_gets_three_times_what_came_from_there_and_the_station_is_foun
     assert!(sent_to(&world, VICTIM) <= 3 * came);
 }
 
+/// A packet left the old address over the new network, and the NAT gave it a port of its own. The
+/// update comes from another one, and counts once.
+#[test]
+fn an_update_takes_what_its_octets_allow_to_its_own_port() {
+    let mut world = up(219, |_, _| {});
+    world.network.dead.push(VICTIM.into());
+    let mut came = 100;
+    packet_from(&mut world, VICTIM, came);
+    assert_eq!(world.ends[1].path().remote.ip(), IpAddr::from(VICTIM));
+    moves_for_good(&mut world, WIFI);
+    let update = world.network.wire.last_mut().expect("the update");
+    update.path.remote = (VICTIM, 4_600).into();
+    came += update.octets.len() as u64;
+    world.run(Duration::from_secs(1));
+    assert_eq!(world.ends[1].path().remote, (VICTIM, 4_600).into());
+    let sent = sent_to(&world, VICTIM) + limit(&world).expect("a limit");
+    assert!(sent <= 3 * came, "{sent} for {came}");
+}
+
 /// Its update seems to come from behind a NAT, so packets go into UDP; before, they did not.
 #[test]
 fn a_station_that_fell_silent_is_looked_for_at_its_old_address_whatever_the_encapsulation() {

@@ -107,7 +107,7 @@ fn a_station_at_a_new_address_is_limited_for_one_round_trip() {
 }
 
 #[test]
-fn the_limit_stands_before_the_move_and_ends_after_it() {
+fn the_limit_stands_before_the_move_and_what_it_allows_comes_after_it() {
     let mut world = up(79);
     world.ends[1].seen.trail.clear();
     packet_from(&mut world, VICTIM);
@@ -116,6 +116,7 @@ fn the_limit_stands_before_the_move_and_ends_after_it() {
         Act::Allow,
         Act::Move(Direction::Outbound),
         Act::Move(Direction::Inbound),
+        Act::Allow,
         Act::Message(Step::Informational),
         Act::Move(Direction::Outbound),
         Act::Move(Direction::Inbound),

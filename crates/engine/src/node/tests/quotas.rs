@@ -105,13 +105,7 @@ fn sixty_children_that_are_renewed_each_minute_and_come_back_from_elsewhere_are_
 fn a_peer_has_so_many_lines_of_the_log_and_what_is_left_out_is_counted() {
     for version in VERSIONS {
         let mut world = World::of(version, 154, |_, _| {});
-        world.run(Duration::from_secs(2));
-        world.command(0, Command::RekeyChildren("road".into()));
-        let Datagram {
-            path,
-            octets: message,
-            ..
-        } = world.network.wire.pop().expect("a quick mode");
+        let (path, message) = renewing(&mut world);
         let now = world.now;
         let gateway = &mut world.ends[1].node;
         gateway.handle(Input::Datagram(path, &message), now);
@@ -127,6 +121,14 @@ fn a_peer_has_so_many_lines_of_the_log_and_what_is_left_out_is_counted() {
         let cause = next_cause(gateway);
         assert!(gateway.takes_line(&cause, now));
     }
+}
+
+/// The station begins to renew its child: the message by which it does.
+fn renewing(world: &mut World) -> (Path, Vec<u8>) {
+    world.run(Duration::from_secs(2));
+    world.command(0, Command::RekeyChildren("road".into()));
+    let sent = world.network.wire.pop().expect("a request");
+    (sent.path, sent.octets)
 }
 
 /// The cause of the next event.
@@ -221,13 +223,7 @@ fn whoever_reads_the_cookies_of_an_exchange_has_a_few_lines_of_the_log() {
 #[test]
 fn quick_modes_that_a_peer_leaves_unfinished_are_on_its_own_account() {
     let mut world = World::new(155, |_, _| {});
-    world.run(Duration::from_secs(2));
-    world.command(0, Command::RekeyChildren("road".into()));
-    let Datagram {
-        path,
-        octets: message,
-        ..
-    } = world.network.wire.pop().expect("a quick mode");
+    let (path, message) = renewing(&mut world);
     let (now, gateway) = (world.now, &mut world.ends[1].node);
     gateway.handle(Input::Datagram(path, &message), now);
     let cause = loop {

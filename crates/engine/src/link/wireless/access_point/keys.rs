@@ -70,7 +70,9 @@ impl Giving {
         };
         let of_station = self.is_own_new.then_some(of_station);
         let given = [of_group].into_iter().chain(of_station);
-        given.map(|it| self.giver.give(&it, &mut self.random)).collect()
+        given
+            .map(|it| self.giver.give(&it, &mut self.random))
+            .collect()
     }
 }
 
