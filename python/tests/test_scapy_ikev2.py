@@ -210,6 +210,14 @@ def by_tshark(capture: Path, wanted: str, *fields: str) -> list[list[list[int]]]
     return [[[int(one, 0) for one in cell.split(",") if one] for cell in row] for row in rows]
 
 
+def lines_in(capture: Path) -> list[str]:
+    """The payloads of every message, as the lines between the packets name them."""
+    argv = ["tshark", "-n", "-r", str(capture), "-Y", "systemd_journal"]
+    argv += ["-T", "fields", "-e", "systemd_journal.message"]
+    done = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=120)
+    return [line.partition(": ")[2] for line in done.stdout.splitlines()]
+
+
 def check_tshark(output: Path, opener: Opener) -> None:
     """tshark finds the same payloads as scapy, except where its keys are not the last ones."""
     capture, found = output / "ms.pcapng", []
@@ -371,6 +379,7 @@ def check(
     """What scapy and tshark read is what our log says, and these payloads are among it."""
     opener = read(output, keys_before)
     check_tshark(output, opener)
+    assert lines_in(output / "ms.pcapng") == logged(ms)
     print("\n".join(opener.read))
     # The log leaves out what is not authentic, and probes.
     beside = {"N(INVALID_IKE_SPI) N(QUICK_CRASH_DETECTION)"}

@@ -1,10 +1,12 @@
 //! `--capture FILE.pcapng` records the outer datagrams, IKE and ESP, as raw IP packets. A separate
 //! thread writes them. Beside it, `FILE.pcapng.keys` is a Wireshark configuration folder that
-//! decrypts them: `WIRESHARK_CONFIG_DIR=FILE.pcapng.keys tshark -r FILE.pcapng`.
+//! decrypts them: `WIRESHARK_CONFIG_DIR=FILE.pcapng.keys tshark -r FILE.pcapng`. Between the packets
+//! stand lines of ours, in systemd Journal Export Blocks: what we have read in each IKE message.
+//! They are there for what Wireshark cannot decrypt.
 //!
 //! IP and UDP headers are rebuilt from what the sockets know: identification is 0 and the TTL is
 //! 64. A full queue drops and counts, so that packet threads never wait. Follows
-//! draft-ietf-opsawg-pcapng; leaves out all blocks except the three that it needs.
+//! draft-ietf-opsawg-pcapng; leaves out all blocks except the four that it needs.
 
 pub mod keys;
 
@@ -39,10 +41,16 @@ const LINK_TYPE_RAW: u16 = 101;
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;
 const ENHANCED_PACKET: u32 = 6;
+const JOURNAL_EXPORT: u32 = 9;
 
 struct Captured {
     at: Duration,
-    packet: Vec<u8>,
+    what: What,
+}
+
+enum What {
+    Packet(Vec<u8>),
+    Line(String),
 }
 
 /// The packet threads' end of a capture.
@@ -157,19 +165,24 @@ impl Tap {
 
     /// Records a UDP payload, such as an IKE message that control sends.
     pub fn udp(&self, from: SocketAddr, to: SocketAddr, traffic_class: u8, payload: &[u8]) {
-        self.give(|| udp_packet(from, to, traffic_class, payload));
+        self.give(|| What::Packet(udp_packet(from, to, traffic_class, payload)));
     }
 
     /// Records a whole IP packet.
     pub fn packet(&self, packet: &[u8]) {
-        self.give(|| packet.to_vec());
+        self.give(|| What::Packet(packet.to_vec()));
     }
 
-    fn give(&self, packet: impl FnOnce() -> Vec<u8>) {
+    /// Records a line of text after the packets so far.
+    pub fn line(&self, text: &str) {
+        self.give(|| What::Line(text.to_owned()));
+    }
+
+    fn give(&self, what: impl FnOnce() -> What) {
         let at = SystemTime::now();
         let at = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let packet = packet();
-        if self.queue.try_send(Captured { at, packet }).is_err() {
+        let what = what();
+        if self.queue.try_send(Captured { at, what }).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -236,7 +249,10 @@ pub(crate) fn udp_packet(
 fn write_all(file: &mut impl Write, captured: &Receiver<Captured>) -> io::Result<()> {
     loop {
         match captured.recv_timeout(FLUSH) {
-            Ok(captured) => write_packet(file, &captured)?,
+            Ok(Captured { at, what }) => match what {
+                What::Packet(packet) => write_packet(file, at, &packet)?,
+                What::Line(text) => write_line(file, at, &text)?,
+            },
             Err(RecvTimeoutError::Timeout) => file.flush()?,
             Err(RecvTimeoutError::Disconnected) => return file.flush(),
         }
@@ -257,16 +273,24 @@ fn write_headers(file: &mut impl Write) -> io::Result<()> {
     write_block(file, INTERFACE_DESCRIPTION, &interface)
 }
 
-fn write_packet(file: &mut impl Write, captured: &Captured) -> io::Result<()> {
-    let at = captured.at.as_nanos() as u64;
-    let len = (captured.packet.len() as u32).to_le_bytes();
+fn write_packet(file: &mut impl Write, at: Duration, packet: &[u8]) -> io::Result<()> {
+    let at = at.as_nanos() as u64;
+    let len = (packet.len() as u32).to_le_bytes();
     let mut body = vec![0; 4];
     body.extend_from_slice(&((at >> 32) as u32).to_le_bytes());
     body.extend_from_slice(&(at as u32).to_le_bytes());
     body.extend_from_slice(&len);
     body.extend_from_slice(&len);
-    body.extend_from_slice(&captured.packet);
+    body.extend_from_slice(packet);
     write_block(file, ENHANCED_PACKET, &body)
+}
+
+/// `text` is one line.
+fn write_line(file: &mut impl Write, at: Duration, text: &str) -> io::Result<()> {
+    let micros = at.as_micros();
+    let entry =
+        format!("__REALTIME_TIMESTAMP={micros}\nSYSLOG_IDENTIFIER=caravan\nMESSAGE={text}\n");
+    write_block(file, JOURNAL_EXPORT, entry.as_bytes())
 }
 
 fn write_block(file: &mut impl Write, kind: u32, body: &[u8]) -> io::Result<()> {

@@ -173,8 +173,6 @@ class Run:
         for exchange in control.EXCHANGES:
             say(f"handshakes: {exchange.name}")
             found.append(load.alone(scale.alone, exchange))
-            if exchange.is_resumed:
-                continue
             with self._bench("handshakes") as bench:
                 found += load.of_gateways(bench, exchange, scale.clients)
         say(f"handshakes: {control.IKEV1}")

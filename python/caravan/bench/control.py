@@ -16,7 +16,6 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +31,7 @@ from caravan.bench.systems import (
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, SharedKey
 from caravan.testbed.host import Host
+from caravan.testbed.process import Process
 from caravan.testbed.strongswan import StrongSwan
 from caravan.threeways.measurement import IKE_PROPOSAL, Keys
 
@@ -49,8 +49,8 @@ class Exchange:
     """A key exchange; `per_s`: how many of them one core shall do in a second.
 
     `is_shared`: pre-shared keys, otherwise certificates for RSA-2048 at both ends. `has_peer`:
-    strongSwan knows it. `is_resumed`: the client goes on from a lost tunnel by a ticket; then the
-    engine alone is measured.
+    strongSwan knows it. `is_resumed`: the client goes on from a lost tunnel by a ticket; only
+    this counts.
     """
 
     name: str
@@ -137,8 +137,7 @@ class Load:
         esp = f"{SUITE}-modp2048"
         if exchange is not None:
             name, words, esp = exchange.name, ["--proposal", exchange.proposal], SUITE
-        if exchange is not None and exchange.is_resumed:
-            words.append("--resumed")
+            words += _resumed(exchange)
         if exchange is None or not exchange.is_shared:
             words += ["--keys", str(self.folder)]
         words += ["--count", str(count), "--esp-proposal", esp]
@@ -149,37 +148,44 @@ class Load:
     def of_gateways(self, bench: Bench, exchange: Exchange, count: int) -> list[Handshakes]:
         """The CPU time of running gateways, ours and strongSwan's, under the same clients."""
 
-        def measured(system: str, station: Host, cpu_s: Callable[[], float]) -> Handshakes:
-            before = cpu_s()
-            seen = self._connect(station, exchange, count)
-            spent_ms = (cpu_s() - before) * 1000 / count
+        def measured(system: str, station: Host, gateway: Process) -> Handshakes:
+            report = self._connect(station, exchange, count, gateway.pid)
+            spent_ms, seen = float(report["gateway_cpu_ms"]), float(report["per_s"])
             return Handshakes(exchange.name, system, "program", count, spent_ms, seen)
 
         on_gateway = gateway_of(self.keys, exchange)
         station, gateway = with_clients(bench)
         with Caravan(gateway, on_gateway, log_level="info") as caravan:
             caravan.wait_ready()
-            found = [measured("caravan", station, caravan.cpu_s)]
+            found = [measured("caravan", station, caravan.process)]
         if exchange.has_peer:
             station, gateway = with_clients(bench)
             with StrongSwan(gateway, on_gateway) as strongswan:
-                found.append(measured("strongSwan", station, strongswan.process.cpu_s))
+                found.append(measured("strongSwan", station, strongswan.process))
         return found
 
-    def _connect(self, station: Host, exchange: Exchange, count: int) -> float:
-        """Connects clients; how many in a second."""
+    def _connect(
+        self, station: Host, exchange: Exchange, count: int, gateway: int
+    ) -> dict[str, float]:
+        """Connects clients of the gateway of this process number; what the bench reports."""
         proof = ["--keys", str(self.folder)]
         if exchange.is_shared:
             proof = ["--secret", SECRET.secret]
         argv = [str(self.program), "clients", "--gateway", GATEWAY_OUTER, *proof]
         argv += ["--count", str(count), "--at-once", str(AT_ONCE)]
         argv += ["--proposal", exchange.proposal, "--esp-proposal", SUITE]
-        report = json.loads(station.run(argv, benches.TIMEOUT_S).stdout)
-        return float(report["per_s"])
+        argv += ["--gateway-pid", str(gateway), *_resumed(exchange)]
+        report: dict[str, float] = json.loads(station.run(argv, benches.TIMEOUT_S).stdout)
+        return report
+
+
+def _resumed(exchange: Exchange) -> list[str]:
+    return ["--resumed"] if exchange.is_resumed else []
 
 
 def gateway_of(keys: Keys, exchange: Exchange) -> Connection:
-    """A gateway for everybody, with the suites that the program has by itself."""
+    """A gateway for everybody, with the suites that the program has by itself. It gives tickets if
+    they are measured."""
     return Connection(
         SECRET if exchange.is_shared else keys.gateway,
         local_id="sg.example",
@@ -190,6 +196,7 @@ def gateway_of(keys: Keys, exchange: Exchange) -> Connection:
         is_aggressive=False,
         is_legacy=False,
         version=2,
+        resumption=exchange.is_resumed,
     )
 
 

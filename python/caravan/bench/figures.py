@@ -97,8 +97,7 @@ def targets(results: Results) -> list[Target]:
 
 
 def handshake_targets(handshakes: Sequence[Handshakes]) -> list[Target]:
-    """Our responder: of IKEv2 the running program's rate, or the engine's with tickets; of IKEv1
-    the program's time."""
+    """Our responder: of IKEv2 the running program's rate; of IKEv1 the time."""
     own = [one for one in handshakes if one.system == "caravan"]
     found = [
         Target(
@@ -107,7 +106,7 @@ def handshake_targets(handshakes: Sequence[Handshakes]) -> list[Target]:
         )
         for exchange in EXCHANGES
         for one in own
-        if one.exchange == exchange.name and (one.how == "program" or exchange.is_resumed)
+        if one.exchange == exchange.name and one.how == "program"
     ]
     found += [
         Target(
@@ -523,7 +522,8 @@ HANDSHAKES = """## Handshakes
 Mutual RSA-2048 with one authority, or a pre-shared key; an inner address; a child is installed.
 `engine alone` is the responder of `crates/daemon/benches/load`, without sockets. `program` is a
 running gateway with its own suites. For IKEv2, clients of that bench connect, 16 at the same time:
-each has an address, an identity and a certificate of its own, and its tunnel stays. CPU time is
+each has an address, an identity and a certificate of its own, and its tunnel stays. `resumed`:
+each then loses its tunnel and goes on with its ticket (RFC 5723), and only that counts. CPU time is
 that of the gateway, all threads, and the rate of one core follows from it. The rate that was seen
 is that of clients and gateway on this machine together. IKEv1 is aggressive mode (deprecated, RFC
 9395) with MODP-2048 and PFS: one client connects to the gateway and disconnects, including the

@@ -3,7 +3,8 @@
 //! reuse nothing of one for the next. They share one key, which would take long to make.
 //!
 //! Clients are made before time is taken. Then a fixed number of them connect at the same time.
-//! Their tunnels stay at the gateway; the clients are forgotten. Their addresses must be local
+//! Their tunnels stay at the gateway. With tickets each loses its tunnel afterwards and comes back:
+//! then only that counts. Their addresses must be local
 //! (`ip route add local 100.64.0.0/10 dev lo`), and nobody else may use ports 500 and 4500.
 
 use std::io::ErrorKind;
@@ -21,6 +22,7 @@ use engine::sa::{Path as Way, Secret, Via};
 use engine::time::{Calendar, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::time::{ClockId, clock_gettime};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::handshakes::{calendar, read, trusted};
@@ -116,54 +118,100 @@ impl Maker {
     }
 }
 
-/// Connects all clients, `at_once` at the same time.
-pub(crate) fn connect(stations: Vec<Station>, at_once: usize) -> anyhow::Result<Value> {
-    let (count, calendar) = (stations.len(), calendar()?);
-    let mut waiting = stations.into_iter();
-    let mut connecting: Vec<Connecting> = Vec::new();
-    let mut took_ms = Vec::new();
-    let began = std::time::Instant::now();
-    let own_cpu = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?;
-    // The nodes' clock does not begin with zero.
-    let clock = || Instant(1_000 + u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
-    let mut heard = began;
-    while took_ms.len() < count {
-        while connecting.len() < at_once
-            && let Some(station) = waiting.next()
-        {
-            connecting.push(Connecting::begin(station, calendar, clock())?);
+/// Clients towards one gateway: how many connect at the same time, and what is measured.
+pub(crate) struct Load {
+    pub(crate) at_once: usize,
+    /// The gateway's process: its CPU time counts.
+    pub(crate) gateway: Pid,
+}
+
+impl Load {
+    /// Connects all clients. With `has_tickets` they then lose their tunnels and go on with
+    /// tickets, and only this is in the report.
+    pub(crate) fn run(&self, stations: Vec<Station>, has_tickets: bool) -> anyhow::Result<Value> {
+        let first = self.connect(stations, Instant(1))?;
+        if !has_tickets {
+            return Ok(first.report);
         }
-        if wait(&connecting, clock())? {
-            heard = std::time::Instant::now();
+        let (mut lost, mut begin) = (first.stations, Instant(1));
+        for station in &mut lost {
+            begin = begin.max(station.lose()?);
         }
-        if heard.elapsed() > PATIENCE {
-            bail!(
-                "{} of {count} tunnels after {PATIENCE:?} of silence",
-                took_ms.len()
+        Ok(self.connect(lost, begin)?.report)
+    }
+
+    /// The clients' own clock begins with `begin`.
+    fn connect(&self, stations: Vec<Station>, begin: Instant) -> anyhow::Result<Connected> {
+        let (count, calendar) = (stations.len(), calendar()?);
+        let mut waiting = stations.into_iter();
+        let mut connecting: Vec<Connecting> = Vec::new();
+        let (mut took_ms, mut connected) = (Vec::new(), Vec::with_capacity(count));
+        let of_gateway = ClockId::pid_cpu_clock_id(self.gateway)
+            .with_context(|| format!("no process {}", self.gateway))?;
+        let cpu = || {
+            let spent = (
+                clock_gettime(of_gateway)?,
+                clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?,
             );
-        }
-        for one in &mut connecting {
-            one.receive(&clock)?;
-        }
-        let mut at = 0;
-        while at < connecting.len() {
-            match connecting[at].station.is_up()? {
-                true => took_ms.push(connecting.swap_remove(at).began.elapsed()),
-                false => at += 1,
+            anyhow::Ok(spent)
+        };
+        let before = cpu()?;
+        let began = std::time::Instant::now();
+        let clock = || begin + began.elapsed();
+        let mut heard = began;
+        while took_ms.len() < count {
+            while connecting.len() < self.at_once
+                && let Some(station) = waiting.next()
+            {
+                connecting.push(Connecting::begin(station, calendar, clock())?);
+            }
+            if wait(&connecting, clock())? {
+                heard = std::time::Instant::now();
+            }
+            if heard.elapsed() > PATIENCE {
+                bail!(
+                    "{} of {count} tunnels after {PATIENCE:?} of silence",
+                    took_ms.len()
+                );
+            }
+            for one in &mut connecting {
+                one.receive(&clock)?;
+            }
+            let mut at = 0;
+            while at < connecting.len() {
+                if !connecting[at].station.is_up()? {
+                    at += 1;
+                    continue;
+                }
+                let one = connecting.swap_remove(at);
+                took_ms.push(one.began.elapsed());
+                connected.push(one.station);
             }
         }
+        let wall = began.elapsed();
+        let after = cpu()?;
+        took_ms.sort();
+        let each_ms = |span| Duration::from(span).as_secs_f64() * 1e3 / count as f64;
+        let report = json!({
+            "count": count,
+            "at_once": self.at_once,
+            "wall_s": wall.as_secs_f64(),
+            "per_s": count as f64 / wall.as_secs_f64(),
+            "gateway_cpu_ms": each_ms(after.0 - before.0),
+            "clients_cpu_ms": each_ms(after.1 - before.1),
+            "took_ms_median": took_ms[count / 2].as_secs_f64() * 1e3,
+        });
+        Ok(Connected {
+            stations: connected,
+            report,
+        })
     }
-    let wall = began.elapsed();
-    let own_cpu = Duration::from(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)? - own_cpu);
-    took_ms.sort();
-    Ok(json!({
-        "count": count,
-        "at_once": at_once,
-        "wall_s": wall.as_secs_f64(),
-        "per_s": count as f64 / wall.as_secs_f64(),
-        "clients_cpu_ms": own_cpu.as_secs_f64() * 1e3 / count as f64,
-        "took_ms_median": took_ms[count / 2].as_secs_f64() * 1e3,
-    }))
+}
+
+/// Clients whose tunnels are up.
+struct Connected {
+    stations: Vec<Station>,
+    report: Value,
 }
 
 /// Waits until something comes or a client wants to be woken. Returns whether something came.
@@ -196,6 +244,7 @@ impl Connecting {
         one.send(sent)?;
         let sent = one.station.take(Input::Calendar(calendar), now);
         one.send(sent)?;
+        one.wake(now)?;
         Ok(one)
     }
 
@@ -220,7 +269,10 @@ impl Connecting {
                 }
             }
         }
-        let now = clock();
+        self.wake(clock())
+    }
+
+    fn wake(&mut self, now: Instant) -> anyhow::Result<()> {
         if self.station.due().is_some_and(|due| due <= now) {
             let sent = self.station.take(Input::Wake, now);
             self.send(sent)?;

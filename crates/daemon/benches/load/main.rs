@@ -15,6 +15,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use engine::config::Version;
+use nix::unistd::Pid;
 
 use crate::pair::Terms;
 
@@ -53,6 +54,9 @@ enum Load {
         /// The gateway's address.
         #[arg(long)]
         gateway: Ipv4Addr,
+        /// The number of its process, whose CPU time counts.
+        #[arg(long)]
+        gateway_pid: i32,
         #[command(flatten)]
         terms: Words,
         /// Folder of `ca.pem`, its key `ca.key`, and the key of all clients `ms.example.key`.
@@ -117,13 +121,15 @@ fn main() -> anyhow::Result<()> {
             count,
             at_once,
             gateway,
+            gateway_pid,
             terms,
             keys,
             secret,
         } => {
             let maker = clients::Maker::new(keys.as_deref(), secret.as_deref())?;
             let all = maker.make(count, gateway, &terms.terms())?;
-            clients::connect(all, at_once)?
+            let gateway = Pid::from_raw(gateway_pid);
+            clients::Load { at_once, gateway }.run(all, terms.resumed)?
         }
         Load::Tunnels { count, version } => tunnels::measure(count, version)?,
     };

@@ -29,6 +29,7 @@ fn a_capture_holds_each_datagram_of_a_run_as_an_ip_packet() {
         range: 0..15,
     };
     capture.tap().run(&run, &[7; 15]);
+    capture.tap().line("received intermediate 2: KE");
     capture.finish().expect("written");
     let file = std::fs::read(&path).expect("a capture");
     std::fs::remove_file(&path).expect("removed");
@@ -46,7 +47,12 @@ fn a_capture_holds_each_datagram_of_a_run_as_an_ip_packet() {
         assert_eq!(&packet[20..24], [0x11, 0x94, 0x11, 0x95]);
         assert_eq!(&packet[28..], vec![7; payload]);
     }
-    assert_eq!(next, file.len());
+    let (kind, body, end) = block_at(&file, next);
+    let entry = std::str::from_utf8(body).expect("text");
+    assert_eq!(kind, JOURNAL_EXPORT);
+    assert!(entry.starts_with("__REALTIME_TIMESTAMP="), "{entry}");
+    assert!(entry.contains("\nMESSAGE=received intermediate 2: KE\n"));
+    assert_eq!(end, file.len());
 }
 
 #[test]

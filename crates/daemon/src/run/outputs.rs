@@ -132,6 +132,7 @@ impl Process {
                 }
                 Output::Event(event, cause) => {
                     drained.note(&event);
+                    self.capture_message(&event);
                     self.on_event(event, &cause);
                 }
                 Output::IkeKeys(spis, new) => {
@@ -200,6 +201,15 @@ impl Process {
     fn capture_sa(&mut self, sa: &Sa) {
         if let Some((_, _, keys)) = &mut self.capture {
             say_if_unread("ESP", keys.add_sa(sa));
+        }
+    }
+
+    /// Adds what we have read in a message to the capture.
+    fn capture_message(&self, event: &Event) {
+        if let Some((_, tap, _)) = &self.capture
+            && let Some(line) = report::message(event)
+        {
+            tap.line(&line);
         }
     }
 

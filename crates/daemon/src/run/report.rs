@@ -273,6 +273,28 @@ fn established(version: u8) -> &'static str {
     }
 }
 
+/// A message as a capture tells it, in one line.
+pub(super) fn message(event: &Event) -> Option<String> {
+    let Event::Message {
+        step,
+        is_sent,
+        bytes,
+        datagrams,
+        payloads,
+        ..
+    } = event
+    else {
+        return None;
+    };
+    let direction = if *is_sent { "sent" } else { "received" };
+    let number = step.number().map(|it| format!(" {it}"));
+    let (exchange, number) = (step.exchange(), number.unwrap_or_default());
+    let plural = if *datagrams == 1 { "" } else { "s" };
+    Some(format!(
+        "{direction} {exchange}{number}, {bytes} octets in {datagrams} datagram{plural}: {payloads}"
+    ))
+}
+
 /// Logs one event as one line, without secrets.
 pub(super) fn log(event: &Event) {
     match event {

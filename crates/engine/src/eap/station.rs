@@ -77,7 +77,7 @@ enum Stage {
     },
     /// Both ends have proven the password.
     Proven(Secret),
-    /// The gateway has refused us.
+    /// The gateway has refused our password.
     Refused(&'static str),
 }
 
@@ -88,7 +88,7 @@ pub enum Told {
     /// The gateway is content: the key that AUTH proves, and with TLS the server's certificates in
     /// DER, its own first, whose names are to be compared.
     Content(Secret, Option<Vec<Vec<u8>>>),
-    /// The gateway refuses us, and why.
+    /// The gateway says that our password is wrong, or why else it refuses the user.
     Refused(String),
     /// The exchange is over, and why.
     Over(String),
@@ -250,10 +250,11 @@ impl Station {
             (Stage::Refused(why), _) => Told::Refused((*why).to_owned()),
             (Stage::Tls(tls), EapCode::Failure) => match tls.fault() {
                 Some(why) => Told::Over(why.to_owned()),
-                None => Told::Refused("the gateway refuses our certificate in EAP-TLS".into()),
+                None => Told::Over("the gateway refuses our certificate in EAP-TLS".into()),
             },
+            // Perhaps it cannot ask its server.
             (_, EapCode::Failure) => {
-                Told::Refused("the gateway refuses the user without saying why".into())
+                Told::Over("the gateway refuses the user without saying why".into())
             }
             _ => Told::Over("the gateway breaks the order of EAP".into()),
         }

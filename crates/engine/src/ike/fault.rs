@@ -56,9 +56,9 @@ pub enum Fault {
     /// Identity, certificate, signature or pre-shared key were refused.
     #[error("{0}")]
     Unauthenticated(String),
-    /// The peer does not accept our identity or its proof, as it says in an authentic message.
+    /// The peer says in an authentic message that our password is wrong, or refuses its user.
     #[error("{0}")]
-    NotLetIn(String),
+    PasswordRefused(String),
     /// A ticket is refused: its sender begins anew.
     #[error("a ticket is refused: {0}")]
     TicketRefused(&'static str),
@@ -97,7 +97,7 @@ impl Fault {
                 _ => DropReason::NoProposalChosen,
             },
             Self::Refused(_) => DropReason::NoProposalChosen,
-            Self::Unauthenticated(_) | Self::NotLetIn(_) => DropReason::AuthenticationFailed,
+            Self::Unauthenticated(_) | Self::PasswordRefused(_) => DropReason::AuthenticationFailed,
             Self::Taken(_) => DropReason::SelectorTaken,
             Self::NothingToLend(_) => DropReason::NoInnerAddress,
         }

@@ -150,8 +150,8 @@ impl Examining {
         }
     }
 
-    /// Whether a server of RADIUS has seen a proof of the peer's, and has neither accepted nor
-    /// refused it. If the examination ends so, the proof counts as a wrong one.
+    /// Whether a server of RADIUS has seen what may be a password of the peer's, and has neither
+    /// accepted nor refused it. If the peer lets the examination end so, it counts as a wrong one.
     pub(super) fn is_unsettled(&self) -> bool {
         match &self.backend {
             Backend::Own(_) => false,
@@ -386,7 +386,7 @@ impl LoggingIn {
                         .into(),
                 )),
             },
-            Told::Refused(why) => Err(Fault::NotLetIn(why)),
+            Told::Refused(why) => Err(Fault::PasswordRefused(why)),
             Told::Over(why) => Err(Fault::Unauthenticated(why)),
         }
     }

@@ -70,6 +70,14 @@ pub enum EndCause {
 }
 
 impl EndCause {
+    /// Whether our own host ends it, whatever the peer does.
+    pub(super) const fn is_ours(&self) -> bool {
+        matches!(
+            self,
+            Self::TakenDown | Self::Stopped | Self::ConfigurationChanged | Self::OwnAddressChanged
+        )
+    }
+
     /// A name for programs; it does not change.
     pub const fn code(&self) -> &'static str {
         match self {

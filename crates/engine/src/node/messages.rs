@@ -442,7 +442,7 @@ impl Node {
     fn peer_complains(&mut self, id: SessionId, complaint: &Complaint, now: Instant) {
         if complaint.is_about_identity && self.ends_with_identity(id) {
             let name = &complaint.name;
-            let fault = Fault::NotLetIn(format!("the peer refused with {name}"));
+            let fault = Fault::Unauthenticated(format!("the peer refused with {name}"));
             self.drops.count(fault.drop_reason());
             return self.fail_session(id, &fault, now);
         }

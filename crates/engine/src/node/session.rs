@@ -429,7 +429,7 @@ impl Node {
             is_leaving = session.ike.leave(exchange, random, now, &mut out);
             self.flush(None, out);
         }
-        self.give_up(id, &session, now);
+        self.give_up(id, &session, &cause, now);
         self.timers
             .arm(Timer::Session(id), &mut session.armed, None);
         if let Some(connection) = session.connection() {
@@ -463,8 +463,9 @@ impl Node {
     }
 
     /// Releases the entries and addresses of a session that was just removed.
-    fn give_up(&mut self, id: SessionId, session: &Session, now: Instant) {
-        if session.ike.v2().is_some_and(|ike| ike.has_open_proof()) {
+    fn give_up(&mut self, id: SessionId, session: &Session, cause: &EndCause, now: Instant) {
+        let has_open_proof = session.ike.v2().is_some_and(|ike| ike.has_open_proof());
+        if has_open_proof && !cause.is_ours() {
             self.proof_was_wrong(session.path().remote.ip(), now);
         }
         match (&session.stage, session.ike.identity()) {
@@ -492,7 +493,7 @@ impl Node {
             path: session.path(),
             reason: fault.to_string(),
         });
-        if matches!(fault, Fault::NotLetIn(_)) {
+        if matches!(fault, Fault::PasswordRefused(_)) {
             self.station_refused(id);
         }
         self.begin_again(id, fault, now);

@@ -186,8 +186,10 @@ fn whole(code: u8, id: u8, parts: &[&[u8]]) -> Vec<u8> {
 }
 
 const CHALLENGE: u8 = 1;
-const PROOF: u8 = 2;
-const SUCCESS: u8 = 3;
+/// OpCode of a response with a proof.
+pub const PROOF: u8 = 2;
+/// OpCode of a request that says that the proof is right.
+pub const SUCCESS: u8 = 3;
 const FAILURE: u8 = 4;
 /// Challenge, reserved octets, response and flags.
 const VALUE_LEN: usize = 49;

@@ -1,6 +1,6 @@
 //! What an initiator wants of the answers in IKE_AUTH.
 
-use wire::ikev2::{NotifyType, Payload};
+use wire::ikev2::Payload;
 
 use crate::config::{Connection, IdentityPattern};
 use crate::ike::Fault;
@@ -16,11 +16,10 @@ pub(super) fn refusal_of(parts: &Parts<'_>) -> Result<(), Fault> {
     let (Some(error), None) = (parts.error(), parts.auth) else {
         return Ok(());
     };
-    let said = format!("the peer refused with {}", notify_name(error.kind));
-    Err(match error.kind {
-        NotifyType::AuthenticationFailed => Fault::NotLetIn(said),
-        _ => Fault::Unauthenticated(said),
-    })
+    Err(Fault::Unauthenticated(format!(
+        "the peer refused with {}",
+        notify_name(error.kind)
+    )))
 }
 
 /// IDr, if we accept exactly one identity: a gateway of several chooses the right one.

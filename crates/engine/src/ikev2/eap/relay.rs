@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crypto::rand::Stream;
-use wire::eap::{Eap, EapCode, EapKind};
+use wire::eap::{Eap, EapCode, EapKind, mschapv2};
 use wire::ikev2::Payload;
 use wire::radius::MAX_VALUE_LEN;
 
@@ -17,6 +17,11 @@ use crate::radius::{MAX_EAP_LEN, Question, Server, Verdict};
 use crate::sa::Secret;
 use crate::time::Instant;
 
+/// Types of EAP with TLS around another method (RFC 5281 §9.1; PEAP has no RFC).
+const PEAP: u8 = 25;
+const TTLS: u8 = 21;
+const TLS_APPLICATION_DATA: u8 = 23;
+
 /// What we keep between the peer's packets.
 pub(in crate::ikev2) struct Relay {
     /// The server that asks.
@@ -26,10 +31,9 @@ pub(in crate::ikev2) struct Relay {
     user: Option<Vec<u8>>,
     /// The identifier of the open request.
     id: u8,
-    /// How often a server was asked.
-    asked: u32,
-    /// A server has seen more than a name, and asks on: who guesses may have read in its question
-    /// that the password was wrong.
+    /// A server was given what may be a password.
+    has_guess: bool,
+    /// It asks on: who guesses may have read in its question that the password was wrong.
     is_tried: bool,
     budget: Budget,
 }
@@ -44,7 +48,7 @@ impl Relay {
             state: None,
             user: None,
             id: id[0],
-            asked: 0,
+            has_guess: false,
             is_tried: false,
             budget: Budget::new(),
         };
@@ -57,7 +61,7 @@ impl Relay {
         self.user.is_none()
     }
 
-    /// Whether a password, or another proof, was tried and nobody has said that it is right.
+    /// Whether a password was tried and nobody has said that it is right.
     pub(super) fn is_tried(&self) -> bool {
         self.is_tried
     }
@@ -89,7 +93,7 @@ impl Relay {
             None => packet.data().to_vec(),
         };
         self.user = Some(user.clone());
-        self.asked += 1;
+        self.has_guess |= may_hold_password(packet);
         Ok(Question {
             server: self.server.clone(),
             user,
@@ -107,9 +111,11 @@ impl Examining {
             return failed(None, 0, "a RADIUS server answers what nobody has asked");
         };
         let id = relay.id;
-        relay.is_tried = matches!(verdict, Verdict::Challenge { .. }) && relay.asked > 1;
+        relay.is_tried = false;
         match verdict {
             Verdict::Challenge { eap, state, server } => {
+                relay.has_guess &= !says_right(&eap);
+                relay.is_tried = relay.has_guess;
                 (relay.id, relay.state, relay.server) = (eap.id(), state, Some(server));
                 Examined::Next(Payload::Eap(eap))
             }
@@ -158,6 +164,33 @@ impl Examining {
     }
 }
 
+/// Whether a response may prove a password. Inside of TLS we see none, but those of PEAP and TTLS
+/// come in records of application data.
+fn may_hold_password(packet: &Eap) -> bool {
+    let data = packet.data();
+    match packet.kind() {
+        Some(EapKind::MsChapV2) => data.first() == Some(&mschapv2::PROOF),
+        Some(EapKind::Other(PEAP | TTLS)) => {
+            // RFC 5216 §3.1: the flags, and a length if the first of them says so.
+            let at = match data.first() {
+                Some(flags) if flags & 0x80 != 0 => 5,
+                _ => 1,
+            };
+            data.get(at) == Some(&TLS_APPLICATION_DATA)
+        }
+        Some(EapKind::Identity | EapKind::Notification | EapKind::Nak | EapKind::Tls) | None => {
+            false
+        }
+        Some(_) => true,
+    }
+}
+
+/// Whether a server's question says that the password was right.
+fn says_right(question: &Eap) -> bool {
+    question.kind() == Some(EapKind::MsChapV2)
+        && question.data().first() == Some(&mschapv2::SUCCESS)
+}
+
 fn failed(eap: Option<Eap>, id: u8, why: &str) -> Examined {
     let verdict = eap.unwrap_or_else(|| Eap::verdict(false, id));
     Examined::Failed(Payload::Eap(verdict), Fault::Unauthenticated(why.into()))
@@ -180,6 +213,26 @@ mod tests {
         let (mut relay, id) = relay();
         let asked = relay.question(&packet(id), [192, 0, 2, 7].into());
         asked.err().expect("a refusal")
+    }
+
+    #[test]
+    fn what_may_hold_a_password_is_told_from_what_cannot() {
+        let of = |kind, data: &[u8]| Eap::of_kind(EapCode::Response, 7, kind, data);
+        let [peap, ttls] = [PEAP, TTLS].map(EapKind::from);
+        for (packet, may) in [
+            (of(EapKind::MsChapV2, &[2, 7, 0]), true),
+            (of(EapKind::MsChapV2, &[3]), false),
+            (of(EapKind::MsChapV2, &[]), false),
+            (of(EapKind::Md5Challenge, &[16]), true),
+            (of(EapKind::Nak, &[26]), false),
+            (of(EapKind::Tls, &[0, 23]), false),
+            (of(peap, &[0, 22]), false),
+            (of(peap, &[0, 23]), true),
+            (of(ttls, &[0x80, 0, 0, 1, 0, 23]), true),
+            (of(ttls, &[0x80, 23]), false),
+        ] {
+            assert_eq!(may_hold_password(&packet), may, "{packet:?}");
+        }
     }
 
     #[test]

@@ -10,7 +10,8 @@ use crate::radius::Verdict;
 use crate::time::Instant;
 
 impl Session {
-    /// Whether a server of RADIUS has seen a proof of the peer's, and has said neither yes nor no.
+    /// Whether a server of RADIUS has seen what may be a password of the peer's, and has said
+    /// neither yes nor no.
     pub fn has_open_proof(&self) -> bool {
         let State::Answering(answering) = &self.state else {
             return false;

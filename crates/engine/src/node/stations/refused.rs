@@ -1,6 +1,7 @@
-//! A station that its gateway refuses: its password or key is wrong, or it is not let in any more.
-//! That seldom mends itself, and each try counts against everybody at the same address, so the
-//! waits grow long. They end when the user says so, at a reload, and after a move.
+//! A station whose password its gateway refuses. That seldom mends itself, and each try counts
+//! against everybody at the same address, so the waits grow long. They end when the user says so,
+//! at a reload, and after a move. Other refusals may be a trouble of the gateway's own, such as a
+//! list that has expired or a server that is down, and have the ordinary waits.
 
 use super::{FIRST_BACKOFF, State};
 use crate::node::Node;
@@ -10,7 +11,7 @@ use crate::time::{Duration, Instant};
 /// The longest wait of a station that is refused.
 pub(in crate::node) const MAX_REFUSED_BACKOFF: Duration = Duration::from_secs(15 * 60);
 
-/// How often the gateway has refused us since it let us in.
+/// How often the gateway has refused our password since it let us in.
 #[derive(Default)]
 pub(super) struct Refused {
     times: u32,
@@ -33,7 +34,7 @@ impl Refused {
 }
 
 impl Node {
-    /// The gateway refuses the station of this session.
+    /// The gateway refuses the password of the station of this session.
     pub(in crate::node) fn station_refused(&mut self, id: SessionId) {
         let racer = self.stations.of_racer(id);
         if let Some(index) = racer.or_else(|| self.stations.of_session(id)) {

@@ -217,6 +217,18 @@ fn a_station_hears_in_bounded_time_that_no_server_answers() {
 }
 
 #[test]
+fn a_station_is_back_soon_after_servers_that_were_down_for_long() {
+    let mut world = world(209, &[ONE, TWO]);
+    let mut radius = Radius::new();
+    radius.dead = vec![ONE, TWO];
+    radius.run(&mut world, Duration::from_secs(1_800));
+    radius.dead.clear();
+    // Its wait, and the time until a silent server is tried again.
+    radius.run(&mut world, Duration::from_secs(100));
+    world.assert_up();
+}
+
+#[test]
 fn a_question_of_a_session_that_is_over_is_forgotten() {
     let mut world = world(204, &[ONE]);
     let mut radius = Radius::new();
@@ -256,10 +268,9 @@ fn what_no_server_has_said_is_dropped_and_counted() {
     world.assert_up();
 }
 
-/// Who guesses reads in the server's last question that the password was wrong.
-#[test]
-fn a_wrong_password_counts_though_its_sender_does_not_wait_for_the_refusal() {
-    let mut world = world(207, &[ONE]);
+/// A wrong password whose sender has the server's last question, and goes silent.
+fn guessed(seed: u8) -> World {
+    let mut world = world(seed, &[ONE]);
     let mut radius = Radius::new();
     radius.users = &["bob"];
     let asked = |world: &World| world.ends[1].node.status(world.now).radius[0].counts;
@@ -269,6 +280,11 @@ fn a_wrong_password_counts_though_its_sender_does_not_wait_for_the_refusal() {
     assert_eq!(asked(&world).rejects, 0);
     world.network.wire.clear();
     world.network.loss = 1.0;
+    world
+}
+
+/// Whether this counts as a wrong password of the station's address.
+fn counts(mut world: World, end: impl FnOnce(&mut World)) -> bool {
     // As many as may come from one address, and from another one for comparison.
     let (from, other) = (IpAddr::from(NAT), IpAddr::from([203, 0, 113, 7]));
     let now = world.now;
@@ -277,12 +293,24 @@ fn a_wrong_password_counts_though_its_sender_does_not_wait_for_the_refusal() {
         quotas.was_wrong(from, now);
         quotas.was_wrong(other, now);
     }
+    end(&mut world);
     world.run(Duration::from_secs(32));
     assert_eq!(world.ends[1].node.half_open.total(), 0, "it is over");
     let now = world.now;
     let quotas = &mut world.ends[1].node.quotas;
     assert!(quotas.may_try(other, now).is_ok());
-    assert!(quotas.may_try(from, now).is_err());
+    quotas.may_try(from, now).is_err()
+}
+
+/// Who guesses reads in the server's last question that the password was wrong.
+#[test]
+fn a_wrong_password_counts_though_its_sender_does_not_wait_for_the_refusal() {
+    assert!(counts(guessed(207), |_| {}));
+}
+
+#[test]
+fn a_gateway_that_ends_the_exchange_itself_counts_nothing() {
+    assert!(!counts(guessed(207), |world| world.command(1, Command::Stop)));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A station that its gateway refuses tries ever more rarely, unless there is reason to hope.
+//! A station whose password is refused tries ever more rarely, unless there is reason to hope.
 
 use super::super::stations::MAX_REFUSED_BACKOFF;
 use super::ikev2::speaks;
@@ -7,13 +7,9 @@ use crate::config::Version;
 
 const WIFI: [u8; 4] = [10, 0, 0, 77];
 
+/// The gateway has another password of the station's user.
 fn refused(seed: u8) -> World {
-    World::new(seed, |connection, is_station| {
-        speaks(connection, Version::V2);
-        if is_station {
-            wrong_key(connection);
-        }
-    })
+    users::examined_by(seed, || users::users(&["bob"]))
 }
 
 /// The waits of a station so far, and whether each follows a refusal.
@@ -47,6 +43,26 @@ fn who_is_refused_again_and_again_waits_up_to_a_quarter_of_an_hour() {
     assert!(long.count() > 20);
     // With 30 s at most it was 1,150 times.
     assert!((30..70).contains(&waits.len()), "{}", waits.len());
+}
+
+/// The gateway may have a trouble of its own, and has no quota for keys.
+#[test]
+fn whose_key_is_refused_goes_on_trying_twice_a_minute() {
+    let mut world = World::new(166, |connection, is_station| {
+        speaks(connection, Version::V2);
+        if is_station {
+            wrong_key(connection);
+        }
+    });
+    world.run(Duration::from_secs(3_600));
+    let waits = waits(&world);
+    assert!(waits.len() > 100, "{}", waits.len());
+    let longest = Duration::from_secs(30);
+    assert!(
+        waits
+            .iter()
+            .all(|(wait, is_refused)| *wait <= longest && !is_refused)
+    );
 }
 
 #[test]
@@ -99,15 +115,7 @@ fn a_reload_a_move_and_the_user_end_the_wait() {
 fn who_is_let_in_at_last_comes_up() {
     let mut world = refused(165);
     world.run(Duration::from_secs(3_600));
-    // The gateway gets the key that the station has.
-    let change = world.change.clone();
-    let right: Change = Arc::new(move |connection: &mut Connection, is_station| {
-        change(connection, is_station);
-        if !is_station {
-            wrong_key(connection);
-        }
-    });
-    world.input(1, Input::Configure(Arc::new(config(false, &right))));
+    users::reload(&mut world, &["alice"]);
     world.run(MAX_REFUSED_BACKOFF);
     world.assert_up();
 }

@@ -21,7 +21,7 @@ pub(super) fn examiner(names: &[&str]) -> Examiner {
     }
 }
 
-fn users(names: &[&str]) -> RemoteMethod {
+pub(super) fn users(names: &[&str]) -> RemoteMethod {
     RemoteMethod::Eap(Arc::new(examiner(names)))
 }
 
@@ -62,7 +62,7 @@ pub(super) fn examined_by(
     world
 }
 
-fn reload(world: &mut World, names: &'static [&'static str]) {
+pub(super) fn reload(world: &mut World, names: &'static [&'static str]) {
     let change = world.change.clone();
     let changed: Change = Arc::new(move |connection: &mut Connection, is_station| {
         change(connection, is_station);
