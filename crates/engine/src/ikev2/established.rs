@@ -199,7 +199,9 @@ impl Established {
     fn on_request(&mut self, index: usize, opened: Opened, at: &mut At<'_>) -> Vec<Fact> {
         match opened.exchange {
             Exchange::Informational if self.queue.is_closed() => self.on_inform(index, &opened, at),
-            _ if self.queue.is_closed() => self.refuse_while_leaving(index, &opened, at),
+            Exchange::CreateChildSa if self.queue.is_closed() => {
+                self.refuse_while_leaving(index, &opened, at)
+            }
             Exchange::Informational
                 if index == 0
                     && self.role == Role::Responder

@@ -170,7 +170,7 @@ class Tap:
         self._socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
 
     def close(self) -> None:
-        """Capture no more."""
+        """Nobody reads from it any more. The socket ends soon afterwards."""
         # The kernel lets a packet socket go when every processor has seen it: ten milliseconds that
         # nobody has to wait for.
         threading.Thread(target=self._socket.close, name="close tap").start()

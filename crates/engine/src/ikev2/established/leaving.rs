@@ -35,7 +35,8 @@ impl Established {
             .ask(Exchange::Informational, &[delete_ike()], awaited, None, at);
     }
 
-    /// RFC 7296 §2.25.2: nothing new begins under an IKE SA that is about to end.
+    /// Nothing new begins under an IKE SA that is about to end, as nothing does while it is
+    /// renewed (RFC 7296 §2.25.2).
     pub(super) fn refuse_while_leaving(
         &mut self,
         index: usize,
