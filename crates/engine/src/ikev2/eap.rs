@@ -166,14 +166,18 @@ impl Examining {
         }
     }
 
-    /// Whose password a packet is to prove, if it is to prove one.
+    /// Whose password a packet is to prove, if it is to prove one. A server of RADIUS is not asked
+    /// at all for a site without a try left.
     pub(super) fn tries(&self, packet: &Eap) -> Option<Tried> {
         match &self.backend {
             Backend::Own(server) => {
                 let user = server.user_of(packet)?;
                 Some(Tried::User(Peer::of_user(&self.connection.name, &user)))
             }
-            Backend::Relay(relay) => relay.is_first().then_some(Tried::Server),
+            Backend::Relay(relay) => {
+                let is_asked = relay.is_first() || relay.may_hold_password(packet);
+                is_asked.then_some(Tried::Server)
+            }
         }
     }
 

@@ -139,6 +139,9 @@ impl Node {
         if message.is_response() && message.id() == 0 && self.has_proven_elsewhere(id, now) {
             return self.drops.count(DropReason::UnexpectedMessage);
         }
+        if self.is_from_elsewhere(id, path) {
+            return self.drops.count(DropReason::UnprovenPath);
+        }
         let room = self.room_to_authenticate(id, message, now);
         if room == Room::None {
             return self.drops.count(DropReason::TooManyHalfOpen);
@@ -156,7 +159,7 @@ impl Node {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let mut out = session.ike.outbox();
+        let (home, mut out) = (session.path(), session.ike.outbox());
         let Some(ike) = session.ike.v2_mut() else {
             return;
         };
@@ -186,6 +189,7 @@ impl Node {
         let is_answered = ike.role() == Role::Initiator && ike.has_proven() && !was_proven;
         let sizes = (message.octets().len() as u64, went as u64);
         self.credit(id, path, &facts, sizes, now);
+        self.bound(&mut out, home, path, message.octets().len());
         self.withhold(id, &mut out);
         self.flush(Some(id), out);
         if is_answered {

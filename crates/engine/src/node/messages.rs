@@ -95,6 +95,9 @@ impl Node {
                 }
             };
         };
+        if self.is_from_elsewhere(id, path) {
+            return self.drops.count(DropReason::UnprovenPath);
+        }
         let is_established = self.hear(id);
         if message.kind() == Kind::Unknown {
             return self.drops.count(DropReason::UnsupportedExchange);
@@ -171,6 +174,7 @@ impl Node {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
+        let home = session.path();
         let Some(ike) = session.ike.v1_mut() else {
             return;
         };
@@ -203,6 +207,7 @@ impl Node {
                 self.make_room(oldest, now);
             }
         }
+        self.bound(&mut out, home, path, message.octets().len());
         self.flush(Some(id), out);
         match result {
             Ok((shown, connection)) => {
@@ -235,10 +240,12 @@ impl Node {
             exchanges_max: self.config.limits.quick_modes,
         };
         let mut out = session.ike.outbox();
+        let home = session.path();
         let Some(ike) = session.ike.v1_mut() else {
             return;
         };
         let fact = ike.on_message(path, message, terms, now, &mut out);
+        self.bound(&mut out, home, path, message.octets().len());
         // When a child is agreed, the planes get it before our last message leaves.
         if !matches!(fact, Fact::Child(_)) {
             self.flush(Some(id), core::mem::take(&mut out));

@@ -11,12 +11,21 @@
 //! A move to another port of the same address, as after a NAT rebinding, can hurt no other host and
 //! has no limit.
 //!
+//! Where nothing of the kind has been shown, what comes from another address is answered sparingly.
+//! An exchange that is half-open goes on with its first address alone: NATs keep that (RFC 6888 §3
+//! REQ-2), and our answers there prove it. Later an answer to another address has at most three
+//! times the octets of what it answers: everybody who has seen a message can repeat it from
+//! elsewhere.
+//!
 //! In IKEv2 the probe has a COOKIE2 (RFC 4555 §3.7). All authentic messages from the new address
 //! permit three times their size, our answers included, and open requests are withheld above that
 //! (`mobike.rs`).
 
 use std::net::IpAddr;
 
+use crate::counters::DropReason;
+use crate::ike::Outbox;
+use crate::node::session::Stage;
 use crate::node::session_id::SessionId;
 use crate::node::ways::Way;
 use crate::node::{Event, Node};
@@ -84,6 +93,35 @@ impl Unproven {
 }
 
 impl Node {
+    /// Whether a message of a half-open exchange comes from another address than the first one.
+    pub(super) fn is_from_elsewhere(&self, id: SessionId, path: Path) -> bool {
+        let session = self.sessions.get(&id);
+        session.is_some_and(|it| {
+            matches!(it.stage, Stage::HalfOpen(_)) && it.path().remote.ip() != path.remote.ip()
+        })
+    }
+
+    /// Takes out of an outbox what is more than an answer to `octets` from `path` may have, if the
+    /// session's peer was not there: it was at `home`.
+    pub(super) fn bound(&mut self, out: &mut Outbox, home: Path, path: Path, octets: usize) {
+        let there = path.remote.ip();
+        if home.remote.ip() == there {
+            return;
+        }
+        let mut left = octets as u64 * AMPLIFICATION;
+        let before = out.messages.len();
+        out.messages.retain(|sent| {
+            if sent.path.remote.ip() != there {
+                return true;
+            }
+            let rest = left.checked_sub(sent.octets() as u64);
+            left = rest.unwrap_or(left);
+            rest.is_some()
+        });
+        let withheld = before - out.messages.len();
+        self.drops.add(DropReason::UnprovenPath, withheld as u64);
+    }
+
     /// The peer of a session has moved to an address from which `bytes` have come. The planes learn
     /// the limit before they learn of the move, and what may be sent after it ([`Node::allow`]):
     /// else it would go to where the peer was. If the peer is back at a proven address, there is no

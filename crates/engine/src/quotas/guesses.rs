@@ -50,7 +50,8 @@ impl Guesses {
                 self.0.remove(&fullest);
             }
         }
-        self.0.entry(site).or_default().bucket.take(WRONG, now);
+        // However many there were, the bucket is full again after the same time.
+        let _ = self.0.entry(site).or_default().bucket.take_one(WRONG, now);
     }
 }
 
@@ -80,6 +81,18 @@ mod tests {
         assert_eq!(tries(&mut guesses, "2001:db8:1:2::9", now), 0);
         let later = now + Duration::from_secs(60);
         assert_eq!(tries(&mut guesses, "192.0.2.1", later), 2);
+    }
+
+    #[test]
+    fn many_wrong_ones_at_once_lock_a_site_no_longer_than_few() {
+        let mut guesses = Guesses::default();
+        let (from, now) = ("192.0.2.1".parse().unwrap(), Instant(0));
+        for _ in 0..1_000 {
+            guesses.count(from, now);
+        }
+        assert!(guesses.room(from, now).is_err());
+        let later = now + WRONG.every;
+        assert_eq!(tries(&mut guesses, "192.0.2.1", later), 1);
     }
 
     #[test]

@@ -20,7 +20,9 @@ use crate::time::Instant;
 /// Types of EAP with TLS around another method (RFC 5281 §9.1; PEAP has no RFC).
 const PEAP: u8 = 25;
 const TTLS: u8 = 21;
-const TLS_APPLICATION_DATA: u8 = 23;
+/// Their flags (RFC 5216 §3.1): the length of the message comes first, more fragments follow.
+const TLS_HAS_LENGTH: u8 = 0x80;
+const TLS_HAS_MORE: u8 = 0x40;
 
 /// What we keep between the peer's packets.
 pub(in crate::ikev2) struct Relay {
@@ -31,6 +33,8 @@ pub(in crate::ikev2) struct Relay {
     user: Option<Vec<u8>>,
     /// The identifier of the open request.
     id: u8,
+    /// Of PEAP and TTLS, the peer's first message was passed on.
+    has_begun_tls: bool,
     /// A server was given what may be a password.
     has_guess: bool,
     /// It asks on: who guesses may have read in its question that the password was wrong.
@@ -48,6 +52,7 @@ impl Relay {
             state: None,
             user: None,
             id: id[0],
+            has_begun_tls: false,
             has_guess: false,
             is_tried: false,
             budget: Budget::new(),
@@ -59,6 +64,20 @@ impl Relay {
     /// Whether no server has been asked yet.
     pub(super) fn is_first(&self) -> bool {
         self.user.is_none()
+    }
+
+    /// Whether a response may prove a password. Inside of TLS we see none, and the records may be
+    /// cut anywhere: all that comes after the peer's first message counts.
+    pub(super) fn may_hold_password(&self, packet: &Eap) -> bool {
+        match packet.kind() {
+            Some(EapKind::MsChapV2) => packet.data().first() == Some(&mschapv2::PROOF),
+            Some(EapKind::Other(PEAP | TTLS)) => {
+                self.has_begun_tls && fragment_of_tls(packet).is_some()
+            }
+            Some(EapKind::Identity | EapKind::Notification | EapKind::Nak | EapKind::Tls)
+            | None => false,
+            Some(_) => true,
+        }
     }
 
     /// Whether a password was tried and nobody has said that it is right.
@@ -93,7 +112,10 @@ impl Relay {
             None => packet.data().to_vec(),
         };
         self.user = Some(user.clone());
-        self.has_guess |= may_hold_password(packet);
+        self.has_guess |= self.may_hold_password(packet);
+        if let (true, Some(flags)) = (is_in_tls(packet), fragment_of_tls(packet)) {
+            self.has_begun_tls |= flags & TLS_HAS_MORE == 0;
+        }
         Ok(Question {
             server: self.server.clone(),
             user,
@@ -164,25 +186,15 @@ impl Examining {
     }
 }
 
-/// Whether a response may prove a password. Inside of TLS we see none, but those of PEAP and TTLS
-/// come in records of application data.
-fn may_hold_password(packet: &Eap) -> bool {
-    let data = packet.data();
-    match packet.kind() {
-        Some(EapKind::MsChapV2) => data.first() == Some(&mschapv2::PROOF),
-        Some(EapKind::Other(PEAP | TTLS)) => {
-            // RFC 5216 §3.1: the flags, and a length if the first of them says so.
-            let at = match data.first() {
-                Some(flags) if flags & 0x80 != 0 => 5,
-                _ => 1,
-            };
-            data.get(at) == Some(&TLS_APPLICATION_DATA)
-        }
-        Some(EapKind::Identity | EapKind::Notification | EapKind::Nak | EapKind::Tls) | None => {
-            false
-        }
-        Some(_) => true,
-    }
+fn is_in_tls(packet: &Eap) -> bool {
+    matches!(packet.kind(), Some(EapKind::Other(PEAP | TTLS)))
+}
+
+/// The flags of a packet that carries something of TLS, and does not only ask for more.
+fn fragment_of_tls(packet: &Eap) -> Option<u8> {
+    let (flags, rest) = packet.data().split_first()?;
+    let len = if flags & TLS_HAS_LENGTH == 0 { 0 } else { 4 };
+    (rest.len() > len).then_some(*flags)
 }
 
 /// Whether a server's question says that the password was right.
@@ -217,8 +229,8 @@ mod tests {
 
     #[test]
     fn what_may_hold_a_password_is_told_from_what_cannot() {
+        let (mut relay, _) = relay();
         let of = |kind, data: &[u8]| Eap::of_kind(EapCode::Response, 7, kind, data);
-        let [peap, ttls] = [PEAP, TTLS].map(EapKind::from);
         for (packet, may) in [
             (of(EapKind::MsChapV2, &[2, 7, 0]), true),
             (of(EapKind::MsChapV2, &[3]), false),
@@ -226,12 +238,30 @@ mod tests {
             (of(EapKind::Md5Challenge, &[16]), true),
             (of(EapKind::Nak, &[26]), false),
             (of(EapKind::Tls, &[0, 23]), false),
-            (of(peap, &[0, 22]), false),
-            (of(peap, &[0, 23]), true),
-            (of(ttls, &[0x80, 0, 0, 1, 0, 23]), true),
-            (of(ttls, &[0x80, 23]), false),
         ] {
-            assert_eq!(may_hold_password(&packet), may, "{packet:?}");
+            assert_eq!(relay.may_hold_password(&packet), may, "{packet:?}");
+        }
+        for kind in [PEAP, TTLS].map(EapKind::from) {
+            (relay.has_begun_tls, relay.has_guess) = (false, false);
+            let identity = of(EapKind::Identity, b"alice");
+            let hello = [&[0xc0, 0, 0, 2, 0][..], &[22]].concat();
+            for (data, may) in [
+                (&hello[..], false),
+                // The end of the hello, a request for the next fragment, a record of TLS.
+                (&[0, 22], false),
+                (&[0], false),
+                (&[0x80, 0, 0, 0, 1], false),
+                (&[0, 21, 3, 3, 0, 2, 1, 0, 23], true),
+            ] {
+                let packet = of(kind, data);
+                assert_eq!(relay.may_hold_password(&packet), may, "{data:?}");
+                (relay.id, relay.user) = (7, Some(identity.data().to_vec()));
+                relay
+                    .question(&packet, [192, 0, 2, 7].into())
+                    .ok()
+                    .expect("a question");
+                assert_eq!(relay.has_guess, may, "{data:?}");
+            }
         }
     }
 

@@ -1,9 +1,12 @@
 //! Peers that move or only seem to move: no other host is flooded.
 
+use super::ikev2::{has_certificate, speaks};
 use super::*;
+use crate::config::Version;
 use crate::ike::Notification as Said;
 use crate::ike::Outbox;
 use crate::ikev1::message::Message;
+use crate::ikev1::tests::pair::JANUARY_2027;
 use crate::node::proof::FOR_QUESTIONS;
 
 const VICTIM: [u8; 4] = [203, 0, 113, 66];
@@ -280,4 +283,61 @@ fn a_renewed_ike_sa_proves_the_address() {
     world.run(Duration::from_secs(10));
     assert_eq!(limit(&world), None);
     world.assert_up();
+}
+
+/// Runs a handshake. Each datagram for the gateway but the first comes from the victim's address,
+/// too. Returns them all, and how many came from there.
+fn copied_handshake(world: &mut World) -> (Vec<(Path, Vec<u8>)>, u64) {
+    let (mut sent, mut copies) = (Vec::new(), 0);
+    while world.now < Instant(0) + Duration::from_secs(2) {
+        let wire = world.network.wire.iter().filter(|it| it.to == 1);
+        let all: Vec<_> = wire.map(|it| (it.path, it.octets.clone())).collect();
+        for (mut path, octets) in all {
+            if sent.contains(&(path, octets.clone())) {
+                continue;
+            }
+            sent.push((path, octets.clone()));
+            let marker = if path.via == Via::UdpWithMarker { 4 } else { 0 };
+            let is_first = octets[marker + 8..marker + 16] == [0; 8];
+            if !is_first && world.ends[1].node.established() == 0 {
+                path.remote.set_ip(VICTIM.into());
+                world.deliver(1, path, &octets);
+                copies += 1;
+            }
+        }
+        assert!(world.network.unheard.is_empty());
+        world.run(Duration::from_millis(1));
+    }
+    (sent, copies)
+}
+
+/// Whoever has seen a datagram, and the peer itself, can send it with another host's address.
+#[test]
+fn another_host_gets_nothing_of_a_handshake_and_little_of_what_comes_later() {
+    for (seed, version) in [(230, Version::V1), (231, Version::V2)] {
+        let mut world = World::new(seed, move |connection, is_station| {
+            speaks(connection, version);
+            if version == Version::V2 {
+                has_certificate(connection, is_station);
+            }
+        });
+        for end in [0, 1] {
+            world.input(end, Input::Calendar(JANUARY_2027));
+        }
+        world.network.dead = vec![VICTIM.into()];
+        let (sent, copies) = copied_handshake(&mut world);
+        world.assert_up();
+        assert!(copies > 0);
+        assert_eq!(world.drops(1, DropReason::UnprovenPath), copies);
+        // Answers are kept for repetitions.
+        for (mut path, octets) in sent {
+            path.remote.set_ip(VICTIM.into());
+            world.network.unheard.clear();
+            world.deliver(1, path, &octets);
+            let answers = world.network.unheard.iter().map(|(_, it)| it.len());
+            assert!(answers.sum::<usize>() <= 3 * octets.len(), "{version:?}");
+        }
+        world.run(Duration::from_secs(5));
+        world.assert_up();
+    }
 }
