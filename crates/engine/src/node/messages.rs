@@ -278,6 +278,7 @@ impl Node {
             | Fact::Renewed
             | Fact::Crashed
             | Fact::AsksTicket
+            | Fact::TicketTooLarge(..)
             | Fact::SentTo(_)
             | Fact::AsksServer(_)
             | Fact::ChildPostponed(..)

@@ -703,6 +703,10 @@ impl World {
             }
             Fact::Renewed => end.facts.push("renewed".into()),
             Fact::AsksTicket => self.give_ticket(),
+            Fact::TicketTooLarge(octets, most) => {
+                end.facts
+                    .push(format!("a ticket of {octets} octets, {most} at most"));
+            }
             Fact::SentTo(gateway) => {
                 end.facts.push(format!("sent to {gateway:?}"));
                 end.session = None;
