@@ -553,8 +553,9 @@ impl Session {
                 return (State::Ending(sa), vec![Fact::Failed(fault)]);
             }
             Ok(Read::New(opened)) => {
-                let notice = [notify(NotifyType::InvalidSyntax)];
-                answering.sa.answer(&opened, &notice, &mut at);
+                answering
+                    .sa
+                    .answer(&opened, &[notify(NotifyType::InvalidSyntax)], &mut at);
                 return again(answering, Fact::Pending);
             }
             Ok(Read::Unreadable(unreadable)) => {

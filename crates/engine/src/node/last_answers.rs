@@ -1,5 +1,6 @@
-//! The last answers of sessions of IKEv2 that their peers have ended. Such an answer may be lost, and
-//! a repeated request gets the same answer (RFC 7296 §2.1). Only the answer stays, not the session.
+//! The last answers of sessions of IKEv2 that their peers have ended. Such an answer may be lost,
+//! and a repeated request gets the same answer (RFC 7296 §2.1). Only the answer stays, not the
+//! session.
 
 use std::collections::{BTreeMap, VecDeque};
 

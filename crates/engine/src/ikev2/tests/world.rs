@@ -687,7 +687,7 @@ impl World {
         }
         let end = self.end(who);
         match fact {
-            Fact::Pending | Fact::Heard => {}
+            Fact::Pending | Fact::Heard | Fact::TicketTooLarge(..) => {}
             Fact::Dropped(reason) => end.drops.count(reason),
             Fact::Unproven(fault) | Fact::Unreadable(fault) => {
                 end.drops.count(fault.drop_reason());
@@ -703,10 +703,6 @@ impl World {
             }
             Fact::Renewed => end.facts.push("renewed".into()),
             Fact::AsksTicket => self.give_ticket(),
-            Fact::TicketTooLarge(octets, most) => {
-                end.facts
-                    .push(format!("a ticket of {octets} octets, {most} at most"));
-            }
             Fact::SentTo(gateway) => {
                 end.facts.push(format!("sent to {gateway:?}"));
                 end.session = None;

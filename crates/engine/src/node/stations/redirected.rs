@@ -49,8 +49,8 @@ impl Redirected {
 
 impl Node {
     /// What a station says in its first message over this path. One that has been sent around too
-    /// often, or where it may not go, does not go elsewhere: then its gateway has to serve it, or to
-    /// refuse it plainly (RFC 5685 §3).
+    /// often, or where it may not go, does not go elsewhere: then its gateway has to serve it, or
+    /// to refuse it plainly (RFC 5685 §3).
     pub(super) fn travel_of(&self, connection: &Connection, path: Path, now: Instant) -> Travel {
         let is_it = |it: &&Station| !it.is_retired && it.connection.name == connection.name;
         let Some(station) = self.stations.iter().find(is_it) else {
