@@ -23,7 +23,7 @@ use crypto::cert::CertificatePath;
 use crypto::rand::Stream;
 use wire::ikev2::{Exchange, NotifyType};
 
-use self::leaving::on_last;
+use self::leaving::{given_up, on_last};
 use super::answering::{Answering, Gate};
 use super::authenticate::{self, Answered, Authenticating, Checks, Wishes};
 use super::crash::Maker;
@@ -547,15 +547,11 @@ impl Session {
                 };
             }
             Ok(Read::New(opened)) if authenticate::is_given_up(&opened) => {
-                answering.sa.answer(&opened, &[], &mut at);
-                let fault = authenticate::given_up(&answering);
-                let sa = Box::new(answering.sa);
-                return (State::Ending(sa), vec![Fact::Failed(fault)]);
+                return given_up(answering, &opened, &mut at);
             }
             Ok(Read::New(opened)) => {
-                answering
-                    .sa
-                    .answer(&opened, &[notify(NotifyType::InvalidSyntax)], &mut at);
+                let notice = [notify(NotifyType::InvalidSyntax)];
+                answering.sa.answer(&opened, &notice, &mut at);
                 return again(answering, Fact::Pending);
             }
             Ok(Read::Unreadable(unreadable)) => {

@@ -3,8 +3,10 @@
 use crypto::rand::Stream;
 use wire::ikev2::Exchange;
 
+use super::super::answering::Answering;
+use super::super::authenticate;
 use super::super::message::Message;
-use super::super::window::{At, IkeSa, Read};
+use super::super::window::{At, IkeSa, Opened, Read};
 use super::{Session, State};
 use crate::counters::DropReason;
 use crate::ike::retransmit::Answered;
@@ -61,6 +63,18 @@ impl Session {
         all.filter_map(|sa| Some((sa.own_spi(), sa.take_answer()?)))
             .collect()
     }
+}
+
+/// The peer ends an exchange with this request.
+pub(super) fn given_up(
+    mut answering: Answering,
+    opened: &Opened,
+    at: &mut At<'_>,
+) -> (State, Vec<Fact>) {
+    answering.sa.answer(opened, &[], at);
+    let fault = authenticate::given_up(&answering);
+    let sa = Box::new(answering.sa);
+    (State::Ending(sa), vec![Fact::Failed(fault)])
 }
 
 /// A message for a session that is over, which came from there.
