@@ -4,6 +4,9 @@
 //! `seeds/mip4_*/` and `seeds/firewall/`: scripts for Mobile IPv4 and its firewall.
 //!
 //!     cargo run --example seeds
+//!     cargo run --example seeds -- --check
+//!
+//! With `--check` it plays them and writes nothing. It fails if one is not what is in git.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -100,6 +103,14 @@ fn keep(target: &str, name: &str, octets: &[u8], facts: &[String]) {
     println!("{target} {name}: {} octets", octets.len());
     facts.iter().for_each(|fact| println!("  {fact}"));
     let folder = format!("{}/seeds/{target}", env!("CARGO_MANIFEST_DIR"));
+    if std::env::args().any(|it| it == "--check") {
+        let kept = std::fs::read(format!("{folder}/{name}")).unwrap_or_default();
+        assert!(
+            kept == octets,
+            "seeds/{target}/{name} is another one: run `cargo run --example seeds`"
+        );
+        return;
+    }
     std::fs::create_dir_all(&folder).expect("a folder");
     std::fs::write(format!("{folder}/{name}"), octets).expect("a file");
 }

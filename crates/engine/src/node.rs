@@ -23,6 +23,7 @@ mod hints;
 mod ike;
 mod ikev2;
 mod kept;
+mod last_answers;
 mod leases;
 mod liveness;
 mod messages;
@@ -88,6 +89,7 @@ use duplicates::Duplicates;
 use farewells::Farewells;
 use half_open::{Familiar, HalfOpen};
 use kept::Kept;
+use last_answers::LastAnswers;
 use leases::Leases;
 use liveness::Reports;
 use outputs::Outputs;
@@ -233,6 +235,7 @@ pub struct Node {
     departures: Departures,
     /// Sessions that are over, whose peers do not know yet.
     farewells: Farewells,
+    last_answers: LastAnswers,
 }
 
 impl Node {
@@ -272,6 +275,7 @@ impl Node {
             reports: Reports::default(),
             departures: Departures::default(),
             farewells: Farewells::default(),
+            last_answers: LastAnswers::default(),
         };
         node.configure_radius(Instant::default());
         node.open_stations(Instant::default());

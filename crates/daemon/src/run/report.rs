@@ -478,8 +478,8 @@ fn log_obstacle(event: &Event) {
                 peer,
                 octets,
                 most,
-                "no ticket: its certificate path does not fit into one, so after a loss it \
-                 authenticates in full"
+                "no ticket: a first message with it is too long for one datagram, so after a loss \
+                 the client authenticates in full"
             );
         }
         Event::RetryScheduled {

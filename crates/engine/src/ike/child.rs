@@ -88,6 +88,14 @@ pub struct FirstChild {
     pub remote: Vec<TrafficSelector>,
 }
 
+impl FirstChild {
+    /// Whether packets could go between both sides: IPv4 and IPv6 do not mix.
+    pub fn has_traffic(&self) -> bool {
+        let is_met = |own: &TrafficSelector| self.remote.iter().any(|it| own.is_of_family(it));
+        self.local.iter().any(is_met)
+    }
+}
+
 /// An exchange for a child, in progress or done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChildExchange {

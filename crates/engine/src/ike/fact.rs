@@ -59,6 +59,8 @@ pub enum Fact {
     Childless(ChildId, u32),
     /// IKEv2: the peer requests a ticket.
     AsksTicket,
+    /// IKEv2: the gateway's ticket is not kept: its octets, and the most that we keep.
+    TicketTooLarge(usize, usize),
     /// IKEv2: the gateway sends us to another one, and this session is over (RFC 5685).
     SentTo(Gateway),
     /// IKEv2: the peer has shown that it has lost everything that it shared with us (RFC 6290): the

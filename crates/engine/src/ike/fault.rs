@@ -53,6 +53,9 @@ pub enum Fault {
     /// The peer refused us, authenticated: no answer is due.
     #[error("{0}")]
     Refused(String),
+    /// The gateway sends us where our configuration does not let us go.
+    #[error("{0}")]
+    Misdirected(String),
     /// Identity, certificate, signature or pre-shared key were refused.
     #[error("{0}")]
     Unauthenticated(String),
@@ -97,6 +100,7 @@ impl Fault {
                 _ => DropReason::NoProposalChosen,
             },
             Self::Refused(_) => DropReason::NoProposalChosen,
+            Self::Misdirected(_) => DropReason::WrongRedirect,
             Self::Unauthenticated(_) | Self::PasswordRefused(_) => DropReason::AuthenticationFailed,
             Self::Taken(_) => DropReason::SelectorTaken,
             Self::NothingToLend(_) => DropReason::NoInnerAddress,

@@ -235,6 +235,16 @@ impl Answered {
         }
     }
 
+    /// Whether no answer is due.
+    pub fn is_empty(&self) -> bool {
+        self.answer.is_none()
+    }
+
+    /// Octets of the answer.
+    pub fn octets(&self) -> usize {
+        self.answer.as_ref().map_or(0, Sent::octets)
+    }
+
     /// Whether it was answered once.
     pub fn is_single(&self) -> bool {
         self.left == ANSWERS_TO_DUPLICATES

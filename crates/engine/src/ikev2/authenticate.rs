@@ -96,8 +96,8 @@ pub(super) enum Answered {
     Established(Box<Established>, Vec<Fact>),
     /// Additional key exchanges or EAP go on.
     Again(Box<Authenticating>),
-    /// The gateway has proven itself, and sends us to another one (RFC 5685 §6).
-    SentTo(Gateway),
+    /// The gateway is not the right one, or sends us to another one (RFC 5685 §6).
+    Over(Box<IkeSa>, Fact),
 }
 
 /// What an answer says of the gateway.
@@ -123,7 +123,10 @@ impl Authenticating {
         let path = if floats { float(before) } else { before };
         at.path = path;
         let moved = path.remote.port() != before.remote.port();
+        // The node refuses a child that no packet matches, when it is this child's turn.
+        let is_useless = wishes.child.as_ref().is_some_and(|it| !it.has_traffic());
         let prefers_none = matches!(connection.childless, Childless::Prefer | Childless::Force);
+        let prefers_none = prefers_none || is_useless;
         let first = match prefers_none && init.peer.childless {
             true => None,
             false => wishes.child.take(),
@@ -308,18 +311,18 @@ impl Authenticating {
         let parts = opened.parts()?;
         match self.judge(&parts, calendar, at) {
             Ok(Judged::Proven(proven)) => match self.elsewhere(&parts, true, at) {
-                Some(sent) => sent,
+                Some(sent) => Ok(self.over(sent.map_or_else(Fact::Failed, Fact::SentTo))),
                 None => Ok(self.finish(proven, &parts, calendar, at)),
             },
-            Ok(Judged::SentTo(gateway)) => Ok(Answered::SentTo(gateway)),
+            Ok(Judged::SentTo(gateway)) => Ok(self.over(Fact::SentTo(gateway))),
             Ok(Judged::Examined) => Ok(Answered::Again(Box::new(self))),
             Err(fault) => {
                 // RFC 7296 §2.21.2: the peer believes that it is established, or waits for us.
                 if parts.auth.is_some() || parts.eap.is_some() {
-                    let refusal = [notify(NotifyType::AuthenticationFailed)];
-                    self.sa.tell(Exchange::Informational, &refusal, at);
+                    let refusal = notify(NotifyType::AuthenticationFailed);
+                    self.sa.tell_end(refusal, at);
                 }
-                Err(fault)
+                Ok(self.over(Fact::Failed(fault)))
             }
         }
     }
@@ -353,7 +356,7 @@ impl Authenticating {
             return Ok(Judged::Proven(proven));
         };
         // It has proven itself, and need not know who we are (RFC 5685 §6).
-        if let Some(Answered::SentTo(gateway)) = self.elsewhere(parts, false, at).transpose()? {
+        if let Some(gateway) = self.elsewhere(parts, false, at).transpose()? {
             return Ok(Judged::SentTo(gateway));
         }
         let login = LoggingIn::begin(login, proven, &self.responder, calendar)?;
@@ -385,7 +388,7 @@ impl Authenticating {
         let id = identification(&session.connection.local.identity);
         let id = Payload::IdentificationInitiator(id).body();
         session.begin_resumption((id, self.responder));
-        session.keep_ticket(parts, at.now);
+        facts.extend(session.keep_ticket(parts, at.now));
         session.begin_mobility(parts, &own, at);
         if families.is_any() {
             let reply = parts.configuration;
@@ -482,8 +485,8 @@ impl Authenticating {
     /// Repeats the last message, or gives up.
     pub(super) fn on_deadline(&mut self, at: &mut At<'_>) -> Result<(), Fault> {
         if self.until.is_some_and(|until| until <= at.now) {
-            let refusal = [notify(NotifyType::AuthenticationFailed)];
-            self.sa.tell(Exchange::Informational, &refusal, at);
+            let refusal = notify(NotifyType::AuthenticationFailed);
+            self.sa.tell_end(refusal, at);
             let seconds = EXAMINATION.as_secs();
             return Err(Fault::Unauthenticated(format!(
                 "the gateway has not come to the end of EAP within {seconds} s"

@@ -106,7 +106,7 @@ impl Travel {
         let gateway = Some(redirect.gateway).filter(|_| is_ours)?;
         Some(match connection.redirects.allows(&gateway, connection) {
             true => Ok(gateway),
-            false => Err(Fault::Refused(format!(
+            false => Err(Fault::Misdirected(format!(
                 "the gateway sends us to {}, which neither remote_addrs nor redirect names",
                 words_of(&gateway)
             ))),

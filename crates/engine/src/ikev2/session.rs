@@ -23,6 +23,7 @@ use crypto::cert::CertificatePath;
 use crypto::rand::Stream;
 use wire::ikev2::{Exchange, NotifyType};
 
+use self::leaving::{given_up, on_last};
 use super::answering::{Answering, Gate};
 use super::authenticate::{self, Answered, Authenticating, Checks, Wishes};
 use super::crash::Maker;
@@ -109,7 +110,9 @@ enum State {
     Answering(Box<Answering>),
     Authenticating(Box<Authenticating>),
     Established(Box<Established>),
-    /// A fault has ended it.
+    /// It is over. The peer is told why, or its last request was answered so.
+    Ending(Box<IkeSa>),
+    /// It is over.
     Over,
 }
 
@@ -214,6 +217,7 @@ impl Session {
             State::Answering(it) => it.sa.spis,
             State::Authenticating(it) => it.sa.spis,
             State::Established(it) => it.sas[0].spis,
+            State::Ending(sa) => sa.spis,
             State::Resuming(_) | State::Asking(_) | State::Over => Spis {
                 initiator: self.first_spi,
                 responder: Spi([0; 8]),
@@ -330,6 +334,7 @@ impl Session {
             State::Answering(it) => it.sa.fragment_octets(),
             State::Authenticating(it) => it.sa.fragment_octets(),
             State::Established(it) => it.sas.iter().map(|sa| sa.fragment_octets()).sum(),
+            State::Ending(sa) => sa.fragment_octets(),
             State::Resuming(_) | State::Asking(_) | State::Over => 0,
         }
     }
@@ -395,6 +400,15 @@ impl Session {
                 };
                 let facts = it.on_message(path, message, &mut at);
                 (State::Established(it), facts)
+            }
+            State::Ending(sa) => {
+                let mut at = At {
+                    path: own,
+                    random: means.random,
+                    now,
+                    out,
+                };
+                on_last(sa, path, message, &mut at)
             }
             State::Over => (
                 State::Over,
@@ -492,7 +506,7 @@ impl Session {
                 (State::Established(established), facts)
             }
             Ok(Answered::Again(it)) => (State::Authenticating(it), vec![Fact::Pending]),
-            Ok(Answered::SentTo(gateway)) => (State::Over, vec![Fact::SentTo(gateway)]),
+            Ok(Answered::Over(sa, fact)) => (State::Ending(sa), vec![fact]),
             Err(fault) => (State::Over, vec![Fact::Failed(fault)]),
         }
     }
@@ -533,9 +547,7 @@ impl Session {
                 };
             }
             Ok(Read::New(opened)) if authenticate::is_given_up(&opened) => {
-                answering.sa.answer(&opened, &[], &mut at);
-                let fault = authenticate::given_up(&answering);
-                return (State::Over, vec![Fact::Failed(fault)]);
+                return given_up(answering, &opened, &mut at);
             }
             Ok(Read::New(opened)) => {
                 let notice = [notify(NotifyType::InvalidSyntax)];

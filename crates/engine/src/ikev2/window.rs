@@ -371,11 +371,23 @@ impl IkeSa {
         }));
     }
 
-    /// Sends a request whose answer nobody waits for: the session ends.
-    pub(super) fn tell(&mut self, exchange: Exchange, chain: &[Payload], at: &mut At<'_>) {
-        let sent = self.message(exchange, (self.next_id, false), chain, at);
-        self.next_id += 1;
-        at.out.messages.push(sent);
+    /// Tells the peer why all is over, in place of the request that is open. It is repeated like
+    /// any other until it is answered.
+    pub(super) fn tell_end(&mut self, notice: Payload, at: &mut At<'_>) {
+        self.asked = None;
+        let exchange = Exchange::Informational;
+        self.ask(exchange, &[notice], Awaited::Read, None, at);
+    }
+
+    /// Whether a request that the peer only has to read is open.
+    pub(super) fn is_telling(&self) -> bool {
+        let asked = self.asked.as_ref();
+        asked.is_some_and(|it| matches!(it.awaited, Awaited::Read))
+    }
+
+    /// Our answer to the peer's last request, by which its repetitions are answered.
+    pub(super) fn take_answer(&mut self) -> Option<Answered> {
+        self.answered.take().map(|(answered, _)| answered)
     }
 
     /// Our open request was answered: what it waited for.

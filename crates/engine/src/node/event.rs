@@ -209,7 +209,8 @@ pub enum Event {
         /// reload of the same one, end it.
         is_refused: bool,
     },
-    /// A peer gets no ticket (RFC 5723): the first message with it would not be one datagram.
+    /// A peer gets no ticket (RFC 5723), or ours is not kept: the first message with it would not
+    /// be one datagram.
     TicketTooLarge {
         /// Connection.
         connection: String,

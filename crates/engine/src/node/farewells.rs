@@ -123,7 +123,7 @@ impl Node {
                 _ => {}
             }
         }
-        self.go_on_leaving(id, has_failed);
+        self.go_on_leaving(id, has_failed, now);
     }
 
     pub(super) fn on_farewell_timer(&mut self, id: SessionId, now: Instant) {
@@ -139,11 +139,11 @@ impl Node {
             false => it.ike.learn(&out),
         }
         self.flush(None, out);
-        self.go_on_leaving(id, is_late || went.is_err());
+        self.go_on_leaving(id, is_late || went.is_err(), now);
     }
 
     /// Forgets a session that is over if its peer knows, or need not be told any more.
-    fn go_on_leaving(&mut self, id: SessionId, is_over: bool) {
+    fn go_on_leaving(&mut self, id: SessionId, is_over: bool, now: Instant) {
         let it = self.farewells.by_id.get(&id);
         if !is_over && it.is_some_and(|it| !it.ike.has_left()) {
             self.farewells.rename(id);
@@ -152,6 +152,7 @@ impl Node {
         if let Some(mut gone) = self.farewells.remove(id) {
             let timer = Timer::Farewell(id);
             self.timers.arm(timer, &mut gone.armed, None);
+            self.last_answers.keep(gone.ike.take_answers(), now);
         }
         self.tell_if_stopped();
     }

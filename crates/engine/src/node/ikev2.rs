@@ -57,6 +57,7 @@ impl Node {
             _ => {
                 match self.farewells.of_own_spi(message.own_spi()) {
                     Some(id) => self.on_farewell(id, path, &message, now),
+                    None if self.repeats_end(path, &message, now) => {}
                     None => {
                         self.drops.count(DropReason::UnknownCookies);
                         self.deny_ike_sa(path, &message, now);
@@ -264,6 +265,7 @@ impl Node {
             Fact::AsksTicket | Fact::AsksAddress(_) | Fact::AsksChild(_)
                 if self.is_sent_away(id) => {}
             Fact::AsksTicket => self.give_ticket(id, now),
+            Fact::TicketTooLarge(octets, most) => self.tell_ticket_too_large(id, (octets, most)),
             Fact::Renewed => self.ike_sa_renewed(id, path, now),
             Fact::AsksAddress(wanted) => self.on_asks_address(id, path, &wanted, now),
             Fact::Lease(lease) => {

@@ -285,6 +285,7 @@ impl Node {
             | Fact::Renewed
             | Fact::Crashed
             | Fact::AsksTicket
+            | Fact::TicketTooLarge(..)
             | Fact::SentTo(_)
             | Fact::AsksServer(_)
             | Fact::ChildPostponed(..)

@@ -188,11 +188,16 @@ impl Node {
     pub(super) fn is_late(&self, id: SessionId, path: Path, now: Instant) -> bool {
         let session = self.sessions.get(&id);
         let roaming = session.and_then(|it| it.roaming.as_deref());
-        let left = roaming.and_then(|it| it.left);
-        let is_elsewhere = session.is_some_and(|it| it.path().remote.ip() != path.remote.ip());
-        left.is_some_and(|(left, at)| {
-            left.remote.ip() == path.remote.ip() && now.since(at) < IN_FLIGHT && is_elsewhere
-        })
+        let Some((left, at)) = roaming.and_then(|it| it.left) else {
+            return false;
+        };
+        let here = session.map(|it| it.path().remote);
+        // Behind one address of a NAT, only ports differ.
+        let is_there = match here.is_some_and(|it| it.ip() == path.remote.ip()) {
+            true => left.remote == path.remote && here != Some(path.remote),
+            false => left.remote.ip() == path.remote.ip(),
+        };
+        is_there && now.since(at) < IN_FLIGHT
     }
 
     /// Octets of an authentic message came from the peer's address. If it is unproven, three times

@@ -34,20 +34,28 @@ impl Node {
         };
         let (tickets, random) = self.kept.tickets();
         let given = ike.grant_ticket(tickets, (calendar, now), random);
-        if let Some((octets, most)) = given.too_large {
-            let peer = ike.identity().map(ToString::to_string);
-            self.outputs.tell(Event::TicketTooLarge {
-                connection: session.connection_name().unwrap_or_default(),
-                peer: peer.unwrap_or_default(),
-                octets,
-                most,
-            });
-        }
         if let Some(former) = given.former {
             tickets.spend(former.expires, former.id);
         }
         self.kept.note(given.has_new_key);
         self.keep_secrets();
+        if let Some(octets) = given.too_large {
+            self.tell_ticket_too_large(id, octets);
+        }
+    }
+
+    /// A ticket has so many octets, and may have so many: it is not given, or not kept.
+    pub(super) fn tell_ticket_too_large(&mut self, id: SessionId, (octets, most): (usize, usize)) {
+        let session = self.sessions.get(&id);
+        let peer = session.and_then(|it| it.ike.identity());
+        self.outputs.tell(Event::TicketTooLarge {
+            connection: session
+                .and_then(Session::connection_name)
+                .unwrap_or_default(),
+            peer: peer.map(ToString::to_string).unwrap_or_default(),
+            octets,
+            most,
+        });
     }
 
     /// A session goes on from one that was lost, which ends without a word (RFC 5723 §4.3.4).

@@ -422,7 +422,8 @@ impl Node {
         let Some(mut session) = self.sessions.remove(id) else {
             return;
         };
-        let mut is_leaving = false;
+        // The peer of an exchange that has failed may have been told already.
+        let mut is_leaving = session.ike.v2().is_some_and(|ike| ike.is_telling());
         if tells_peer {
             let mut out = session.ike.outbox();
             let random = &mut self.random;
@@ -440,8 +441,13 @@ impl Node {
             });
         }
         let (replaced, stay) = (session.replaces(), (session.held.account, session.path()));
-        if let (true, Ike::V2(ike)) = (is_leaving, session.ike) {
-            self.say_farewell(id, ike, now);
+        if let Ike::V2(mut ike) = session.ike {
+            let is_by_peer = matches!(cause, EndCause::DeletedByPeer | EndCause::Failed(_));
+            match is_leaving {
+                true => self.say_farewell(id, ike, now),
+                false if is_by_peer => self.last_answers.keep(ike.take_answers(), now),
+                false => {}
+            }
         }
         self.end_stay(stay, cause.clone(), now);
         for (child, _) in pending.into_iter().filter(|(_, is_asked)| *is_asked) {
@@ -485,13 +491,17 @@ impl Node {
 
     /// A fault ended an exchange of this session's phase 1, or the session as a whole.
     pub(super) fn fail_session(&mut self, id: SessionId, fault: &Fault, now: Instant) {
+        let then = match fault {
+            Fault::Misdirected(_) => self.station_misdirected(id, now),
+            _ => None,
+        };
         let Some(session) = self.sessions.get(&id) else {
             return;
         };
         self.outputs.tell(Event::NegotiationFailed {
             connection: session.connection_name(),
             path: session.path(),
-            reason: fault.to_string(),
+            reason: format!("{fault}{}", then.unwrap_or_default()),
         });
         if matches!(fault, Fault::PasswordRefused(_)) {
             self.station_refused(id);

@@ -105,7 +105,7 @@ fn a_station_behind_a_nat_comes_up_and_both_ends_hold_the_same_keys() {
 #[test]
 fn main_mode_comes_up_without_a_nat_too() {
     let mut world = World::new(2, |connection, _| connection.is_aggressive = false);
-    world.network.nat = None;
+    world.has_no_nat();
     world.run(Duration::from_secs(2));
     world.assert_up();
     assert_eq!(world.ends[1].path().local.port(), IKE_PORT);
@@ -1227,6 +1227,17 @@ impl World {
 
     fn nat(&mut self) -> &mut Nat {
         self.network.nat.as_mut().expect("a NAT")
+    }
+
+    /// From the first datagram on, which is on its way.
+    fn has_no_nat(&mut self) {
+        let nat = self.network.nat.take().expect("a NAT");
+        for datagram in self.network.wire.iter_mut().filter(|it| it.to == 1) {
+            let public = datagram.path.remote.port();
+            let ports = nat.ports.iter().find(|(_, port)| **port == public);
+            let (private, _) = ports.expect("a mapping");
+            datagram.path.remote = (nat.inside, *private).into();
+        }
     }
 
     fn rebind(&mut self) {

@@ -1,14 +1,14 @@
 //! Another gateway, once both ends have keys (RFC 5685 §5, §6): in IKE_AUTH, where the gateway has
 //! proven itself first, and in an INFORMATIONAL.
 
-use wire::ikev2::{Exchange, Gateway, Notify, NotifyType, Payload, Redirect};
+use wire::ikev2::{Gateway, Notify, NotifyType, Payload, Redirect};
 
 use super::super::established::{Established, Subject};
 use super::super::parts::{Parts, delete_ike};
 use super::super::tasks::Task;
 use super::super::window::At;
 use super::{Answered, Authenticating};
-use crate::ike::{Fault, Notification, Role};
+use crate::ike::{Fact, Fault, Notification, Role};
 
 impl Authenticating {
     /// Where a gateway that has proven itself sends us. `is_established`: we have proven ourselves
@@ -18,12 +18,17 @@ impl Authenticating {
         parts: &Parts<'_>,
         is_established: bool,
         at: &mut At<'_>,
-    ) -> Option<Result<Answered, Fault>> {
+    ) -> Option<Result<Gateway, Fault>> {
         let sent = self.wishes.travel.sent_to(&self.connection, &[], parts)?;
         if is_established {
-            self.sa.tell(Exchange::Informational, &[delete_ike()], at);
+            self.sa.tell_end(delete_ike(), at);
         }
-        Some(sent.map(Answered::SentTo))
+        Some(sent)
+    }
+
+    /// Nothing goes on, but for what the gateway is told.
+    pub(super) fn over(self, fact: Fact) -> Answered {
+        Answered::Over(Box::new(self.sa), fact)
     }
 }
 

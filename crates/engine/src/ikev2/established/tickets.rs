@@ -17,8 +17,6 @@ use crate::time::{Calendar, Duration, Instant};
 
 /// Requests for a ticket, of one session, that are not refused at once.
 const REQUESTS: Rate = Rate::new(4, Duration::from_secs(10));
-/// Octets of a gateway's ticket that a station keeps.
-const MAX_OPAQUE: usize = 4_096;
 
 impl Established {
     /// Both ends have authenticated under these ID payloads.
@@ -100,18 +98,23 @@ impl Established {
         self.resumption.as_mut()?.ticket.take()
     }
 
-    /// Keeps the ticket that a gateway's answer has, if it has one.
-    pub(in crate::ikev2) fn keep_ticket(&mut self, parts: &Parts<'_>, now: Instant) {
-        let found = parts.notice(NotifyType::TicketLtOpaque);
-        let Some(found) = found.and_then(|it| it.to_ticket().ok()) else {
-            return;
-        };
+    /// Keeps the ticket that a gateway's answer has, if it has one and our first message with it
+    /// would be one datagram.
+    pub(in crate::ikev2) fn keep_ticket(
+        &mut self,
+        parts: &Parts<'_>,
+        now: Instant,
+    ) -> Option<Fact> {
+        let found = parts.notice(NotifyType::TicketLtOpaque)?;
+        let found = found.to_ticket().ok()?;
         let lifetime = Duration::from_secs(found.lifetime_seconds.into()).min(TICKET_LIFETIME);
         let (d, suite) = (self.sas[0].d.clone(), self.sas[0].suite);
-        let Some(resumption) = &mut self.resumption else {
-            return;
-        };
-        if self.role == Role::Initiator && found.opaque.len() <= MAX_OPAQUE {
+        let resumption = self.resumption.as_mut()?;
+        let octets = found.opaque.len();
+        if self.role == Role::Initiator && octets > MAX_TICKET {
+            return Some(Fact::TicketTooLarge(octets, MAX_TICKET));
+        }
+        if self.role == Role::Initiator {
             resumption.ticket = Some(Box::new(Ticket {
                 opaque: found.opaque,
                 expires: now + lifetime,
@@ -126,6 +129,7 @@ impl Established {
                 form: ResumedForm::Whole,
             }));
         }
+        None
     }
 
     /// The IKE SA was renewed: a ticket of the former one is worth nothing (RFC 5723 §6.2). A
@@ -155,12 +159,13 @@ impl Established {
         opened: &Opened,
         now: Instant,
     ) -> Vec<Fact> {
+        let mut facts = vec![Fact::Heard];
         if let Ok(parts) = opened.parts()
             && self.sas[0].own_spi() == under
         {
-            self.keep_ticket(&parts, now);
+            facts.extend(self.keep_ticket(&parts, now));
         }
-        vec![Fact::Heard]
+        facts
     }
 
     /// A station asks for a ticket, and for nothing else: the node decides.

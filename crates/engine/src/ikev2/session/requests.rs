@@ -169,7 +169,7 @@ impl Session {
             State::Resuming(it) => wished(&it.1),
             State::Authenticating(it) => it.child.iter().map(first).collect(),
             State::Established(it) => it.exchanges(),
-            State::Answering(_) | State::Over => Vec::new(),
+            State::Answering(_) | State::Ending(_) | State::Over => Vec::new(),
         }
     }
 
@@ -197,7 +197,7 @@ impl Session {
                 _ => Vec::new(),
             },
             State::Established(it) => it.forget_exchanges(|own, _| own == child),
-            State::Answering(_) | State::Over => Vec::new(),
+            State::Answering(_) | State::Ending(_) | State::Over => Vec::new(),
         }
     }
 }

@@ -21,6 +21,7 @@ impl Session {
             State::Asking(asking) => asking.0.deadline(),
             State::Authenticating(it) => it.deadline(),
             State::Established(it) => it.deadline(),
+            State::Ending(sa) => sa.deadline(),
             State::Answering(_) | State::Over => None,
         };
         [expiry, own].into_iter().flatten().min()
@@ -33,6 +34,7 @@ impl Session {
             State::Asking(asking) => asking.0.departed(began, now),
             State::Authenticating(it) => it.sa.departed(began, now),
             State::Established(it) => it.departed(began, now),
+            State::Ending(sa) => sa.departed(began, now),
             State::Answering(_) | State::Over => {}
         }
     }
@@ -48,7 +50,7 @@ impl Session {
             return Err(Fault::Dropped(DropReason::IncompleteMessage));
         }
         let path = self.path;
-        match &mut self.state {
+        let went = match &mut self.state {
             State::Resuming(it) => match it.0.on_deadline(now, out) {
                 Err(Fault::TimedOut(_)) => {
                     self.begin_without_ticket(random, now, out);
@@ -69,8 +71,13 @@ impl Session {
                 now,
                 out,
             }),
+            State::Ending(sa) => sa.fire(now, out),
             State::Answering(_) | State::Over => Ok(()),
+        };
+        if went.is_err() {
+            self.keep_telling();
         }
+        went
     }
 
     /// Exchanges for children that were not begun, because others stand in their place.

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use crypto::cert::{RevocationRule, TrustStore};
 use crypto::ml_dsa::MlDsa;
+use wire::ikev2::Notify;
 
 use super::world::{PASSWORD, Proof, Setup, Who, World};
 use crate::config::IdentityPattern;
 use crate::counters::DropReason;
-use crate::ike::Fault;
+use crate::ike::{Fact, Fault};
 use crate::ikev2::cookie::Cookies;
+use crate::ikev2::parts::Parts;
 use crate::ikev2::seal::MAX_UNFRAGMENTED;
 use crate::ikev2::ticket::{KEY_LIFETIME, MAX_TICKET, TICKET_LIFETIME};
 use crate::ikev2::{Ticket, Travel};
@@ -585,6 +587,28 @@ fn what_does_not_fit_into_a_ticket_gets_none() {
     let answered = world.names(Gateway).pop().unwrap().to_owned();
     assert!(answered.contains("N(TICKET_NACK)"), "{answered}");
     assert!(world.station.session.unwrap().take_ticket().is_none());
+}
+
+/// Of another implementation: ours gives none that is longer.
+#[test]
+fn a_station_keeps_no_ticket_with_which_its_first_message_would_not_be_one_datagram() {
+    for (octets, is_kept) in [(MAX_TICKET, true), (MAX_TICKET + 1, false), (4_096, false)] {
+        let (mut world, _) = with_ticket(&setup());
+        let ticket = Notify::ticket(&wire::ikev2::Ticket {
+            lifetime_seconds: 3_600,
+            opaque: vec![7; octets],
+        });
+        let parts = Parts {
+            notices: vec![&ticket],
+            ..Parts::default()
+        };
+        let now = world.now;
+        let session = world.station.session.as_mut().expect("a session");
+        let fact = session.inside().keep_ticket(&parts, now);
+        let is_told = matches!(fact, Some(Fact::TicketTooLarge(it, MAX_TICKET)) if it == octets);
+        let has = session.take_ticket().is_some();
+        assert_eq!((has, is_told), (is_kept, !is_kept), "{octets}");
+    }
 }
 
 /// As with a full exchange: who may connect, and which lists there must be.

@@ -687,7 +687,7 @@ impl World {
         }
         let end = self.end(who);
         match fact {
-            Fact::Pending | Fact::Heard => {}
+            Fact::Pending | Fact::Heard | Fact::TicketTooLarge(..) => {}
             Fact::Dropped(reason) => end.drops.count(reason),
             Fact::Unproven(fault) | Fact::Unreadable(fault) => {
                 end.drops.count(fault.drop_reason());

@@ -60,7 +60,7 @@ impl Node {
             // another.
             let is_anew = is_first_contact || self.sessions[&id].ike.is_v2();
             if is_anew && old.is_before(id) {
-                self.close_restarted(old, id, now);
+                self.close_restarted(old, id, !is_first_contact, now);
             } else if !is_replaced {
                 // The peer renews its ISAKMP SA and will delete the old one itself.
                 self.adopt(id, old, now);
@@ -91,17 +91,20 @@ impl Node {
             .filter(|other| *other != id && other.is_before(id))
             .collect();
         for old in earlier {
-            self.close_restarted(old, id, now);
+            self.close_restarted(old, id, false, now);
         }
     }
 
-    /// The peer says in session `by` that it has no other session with us. If the old one never had
-    /// a child, the peer may have refused us in a message that was lost. If the old one was at
-    /// another address, there may be two devices, and the other one is told why its tunnel ends.
+    /// Session `by` stands in place of an old one. Unless the peer says that it has no other
+    /// session with us, the old one may be alive there (`may_be_alive`), and gets a delete. If the
+    /// old one never had a child, the peer may have refused us in a message that was lost. If the
+    /// old one was at another address, there may be two devices, and the other one is told why its
+    /// tunnel ends.
     pub(in super::super) fn close_restarted(
         &mut self,
         old: SessionId,
         by: SessionId,
+        may_be_alive: bool,
         now: Instant,
     ) {
         let at = |id: SessionId| self.sessions.get(&id).map(|it| it.path().remote);
@@ -109,10 +112,10 @@ impl Node {
             return;
         };
         if self.sessions[&old].held.children.is_empty() {
-            return self.close_session(old, EndCause::BegunAnew, false, now);
+            return self.close_session(old, EndCause::BegunAnew, may_be_alive, now);
         }
         if before == after {
-            return self.close_session(old, EndCause::PeerRestarted, false, now);
+            return self.close_session(old, EndCause::PeerRestarted, may_be_alive, now);
         }
         let cause = EndCause::PeerElsewhere(before, after);
         self.supersede(old, (before, after), now);

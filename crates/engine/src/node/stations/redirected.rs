@@ -23,31 +23,42 @@ pub(in crate::node) const MAX_REDIRECTS: usize = 5;
 /// RFC 5685 §7: REDIRECT_LOOP_DETECT_PERIOD.
 pub(in crate::node) const PERIOD: Duration = Duration::from_secs(300);
 
-/// The gateways that have sent a station away lately, and when.
+/// Where a station was sent lately.
 #[derive(Default)]
-pub(in crate::node) struct Redirected(VecDeque<(Instant, IpAddr)>);
+pub(in crate::node) struct Redirected {
+    /// The gateways that have sent it away, and when.
+    by: VecDeque<(Instant, IpAddr)>,
+    /// It was sent where it may not go. Until then it does not say that it can be sent anywhere.
+    stays_until: Instant,
+}
 
 impl Redirected {
     fn forget(&mut self, now: Instant) {
-        self.0.retain(|(at, _)| now.since(*at) < PERIOD);
+        self.by.retain(|(at, _)| now.since(*at) < PERIOD);
     }
 
     fn has_room(&self, now: Instant) -> bool {
-        let lately = self.0.iter().filter(|(at, _)| now.since(*at) < PERIOD);
+        let lately = self.by.iter().filter(|(at, _)| now.since(*at) < PERIOD);
         lately.count() < MAX_REDIRECTS
+    }
+
+    fn stays(&self, now: Instant) -> bool {
+        now < self.stays_until
     }
 }
 
 impl Node {
     /// What a station says in its first message over this path. One that has been sent around too
-    /// often does not go elsewhere: then its gateway has to serve it.
+    /// often, or where it may not go, does not go elsewhere: then its gateway has to serve it, or
+    /// to refuse it plainly (RFC 5685 §3).
     pub(super) fn travel_of(&self, connection: &Connection, path: Path, now: Instant) -> Travel {
         let is_it = |it: &&Station| !it.is_retired && it.connection.name == connection.name;
         let Some(station) = self.stations.iter().find(is_it) else {
             return Travel::default();
         };
-        let is_willing =
-            connection.redirects.lead_anywhere(connection) && station.redirected.has_room(now);
+        let is_willing = connection.redirects.lead_anywhere(connection)
+            && station.redirected.has_room(now)
+            && !station.redirected.stays(now);
         Travel {
             is_willing,
             from: station.race.sent_by(path.remote).filter(|_| is_willing),
@@ -71,7 +82,7 @@ impl Node {
         };
         let station = &mut self.stations[index];
         station.redirected.forget(now);
-        station.redirected.0.push_back((now, from.ip()));
+        station.redirected.by.push_back((now, from.ip()));
         let port = station.port_of(from);
         let connection = station.connection.name.clone();
         let targets: Vec<SocketAddr> = targets.into_iter().map(|it| (it, port).into()).collect();
@@ -122,7 +133,7 @@ impl Node {
             ));
         }
         let is_lately = |gateway: IpAddr| {
-            let all = station.redirected.0.iter();
+            let all = station.redirected.by.iter();
             let mut lately = all.filter(|(at, _)| now.since(*at) < PERIOD);
             lately.any(|(_, by)| *by == gateway)
         };
@@ -140,7 +151,7 @@ impl Node {
     fn stay(&mut self, id: SessionId, is_racer: bool, why: &str, now: Instant) {
         self.drops.count(DropReason::WrongRedirect);
         if is_racer {
-            return self.fail_session(id, &Fault::Refused(why.to_owned()), now);
+            return self.fail_session(id, &Fault::Misdirected(why.to_owned()), now);
         }
         let Some(session) = self.sessions.get(&id) else {
             return;
@@ -150,6 +161,23 @@ impl Node {
             path: session.path(),
             complaint: why.to_owned(),
         });
+    }
+
+    /// The attempt of this session was sent where it may not go. What the station does then, in
+    /// words, the first time.
+    pub(in crate::node) fn station_misdirected(
+        &mut self,
+        id: SessionId,
+        now: Instant,
+    ) -> Option<String> {
+        let index = self.stations.of_racer(id)?;
+        let redirected = &mut self.stations[index].redirected;
+        let was_told = redirected.stays(now);
+        redirected.stays_until = now + PERIOD;
+        (!was_told).then(|| {
+            let seconds = PERIOD.as_secs();
+            format!("; for {seconds} s we connect without REDIRECT_SUPPORTED")
+        })
     }
 }
 

@@ -84,7 +84,7 @@ fn a_peer_without_rfc_3947_gets_protocol_50_unless_udp_was_ordered() {
                 ThroughNat
             };
         });
-        world.network.nat = None;
+        world.has_no_nat();
         world.network.garbles = Some(hash.to_vec());
         world.run(Duration::from_secs(10));
         assert_eq!(!world.ends[0].seen.outbound.is_empty(), is_up);

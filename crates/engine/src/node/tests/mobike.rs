@@ -699,6 +699,28 @@ fn what_was_in_flight_does_not_pull_the_gateway_back() {
     assert_eq!(world.ends[0].seen.opened.len(), 1);
 }
 
+/// Both links of the station are behind one NAT.
+#[test]
+fn what_was_in_flight_from_another_port_of_its_nat_does_not_pull_the_gateway_back() {
+    let mut world = World::new(221, |connection, _| speaks(connection, Version::V2));
+    world.run(Duration::from_secs(2));
+    world.assert_up();
+    world.packet();
+    let mut late = world.network.wire.pop().expect("a packet");
+    world.rebind();
+    world.nat().inside = WIFI.into();
+    world.has_address(WIFI.into());
+    late.at = world.now + 3 * world.network.delay;
+    world.network.wire.push(late);
+    world.run(Duration::from_secs(1));
+    let port = world.nat_port(NAT_T_PORT);
+    assert_eq!(world.ends[1].path().remote, (NAT, port).into());
+    let paths: Vec<Path> = world.ends[1].seen.paths.values().copied().collect();
+    assert!(paths.iter().all(|it| it.remote.port() == port), "{paths:?}");
+    let moved = |event: &Event| matches!(event, Event::PathMoved { .. });
+    assert_eq!(world.ends[1].count(moved), 1);
+}
+
 /// An on-path attacker gives the update the source of somebody else.
 #[test]
 fn a_forged_source_gets_three_times_what_came_from_there_and_the_station_is_found_again() {

@@ -23,7 +23,7 @@ fn world(seed: u8, change: impl Fn(&mut Connection, bool) + Send + Sync + 'stati
         }
         change(connection, is_station);
     });
-    world.network.nat = None;
+    world.has_no_nat();
     world
 }
 
@@ -101,6 +101,33 @@ fn a_station_does_not_go_where_its_configuration_does_not_say() {
     world.assert_up();
     assert_eq!((went(&world), remote(&world)), (0, IpAddr::from(GATEWAY)));
     assert!(world.drops(0, DropReason::WrongRedirect) > 0);
+}
+
+#[test]
+fn a_station_that_was_sent_where_it_may_not_go_asks_to_be_served() {
+    let mut world = world(214, |connection, is_station| {
+        if is_station {
+            connection.redirects.networks = vec![([10, 1, 1, 1].into(), [10, 1, 1, 9].into())];
+        }
+    });
+    world.command(1, Command::Drain(Some(other())));
+    world.run(Duration::from_secs(15));
+    world.assert_up();
+    assert_eq!((went(&world), remote(&world)), (0, IpAddr::from(GATEWAY)));
+    let says_so = |event: &Event| {
+        let words = "for 300 s we connect without REDIRECT_SUPPORTED";
+        matches!(event, Event::NegotiationFailed { reason, .. } if reason.ends_with(words))
+    };
+    assert_eq!(world.ends[0].count(says_so), 1);
+    // Later it says again that it can be sent elsewhere.
+    world.command(0, Command::Down("road".into()));
+    world.run(PERIOD);
+    let dropped = world.drops(0, DropReason::WrongRedirect);
+    world.command(0, Command::Up("road".into()));
+    world.run(Duration::from_secs(15));
+    world.assert_up();
+    assert!(world.drops(0, DropReason::WrongRedirect) > dropped);
+    assert_eq!(world.ends[0].count(says_so), 2);
 }
 
 #[test]

