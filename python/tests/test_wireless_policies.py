@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 import pytest
 from study_by_hand import value, written
@@ -61,6 +62,7 @@ from caravan.testbed.owner import OWNER_VARIABLE
 from caravan.testbed.relay import Late, lateness_s, waited_s
 from caravan.testbed.traffic_end import SEGMENT_BYTES, slope
 from caravan.threeways import policies
+from caravan.threeways.cases import QUANTILES, Value
 from caravan.threeways.policies import Beds, Setting, security_of
 
 pytestmark = pytest.mark.measures
@@ -662,6 +664,30 @@ def test_a_cost_is_what_is_lost_and_its_spread_that_of_both() -> None:
     assert (ipsec.ci95_low, ipsec.ci95_high) == (95.0, 105.0)
     assert wireless.costs(rows, frozenset()) == []
     assert wireless.costs(rows[1:], frozenset({"air"})) == []
+
+
+def test_one_bad_run_moves_no_rate_and_widens_its_spread() -> None:
+    good = [1000.0, 1001.0, 1002.0, 1003.0, 1004.0]
+    clean, disturbed = (policies.rate("udp_bytes_s", runs) for runs in (good, [500.0, *good[1:]]))
+    assert (clean.value, disturbed.value) == (1002.0, 1002.0)
+    assert clean.low is not None and clean.high is not None
+    assert disturbed.low is not None and disturbed.high is not None
+    # A mean would be 902, a hundred times what the runs differ by.
+    assert disturbed.high - disturbed.low > 50 * (clean.high - clean.low)
+    assert clean.high - 1002 == pytest.approx(3.024 * math.sqrt(2.5 / 5))
+    assert policies.rate("udp_bytes_s", [7.0]) == Value("udp_bytes_s", 7.0)
+    assert policies.rate("udp_bytes_s", [0.0, 0.0, 9.0]).low == 0
+
+
+@pytest.mark.parametrize("runs", policies.MEDIAN_QUANTILES)
+def test_the_interval_of_a_median_holds_in_95_of_100_runs(runs: int) -> None:
+    """Of many rates whose true value is 0; that of their means misses more often."""
+    drawn = np.random.default_rng(1).standard_normal((200_000, runs))
+    half = drawn.std(axis=1, ddof=1) / math.sqrt(runs)
+    off = np.abs(np.median(drawn, axis=1))
+    assert (off <= policies.MEDIAN_QUANTILES[runs] * half).mean() == pytest.approx(0.95, abs=0.002)
+    if runs > 2:
+        assert (off <= QUANTILES[runs] * half).mean() < 0.948
 
 
 @pytest.mark.parametrize(
