@@ -49,7 +49,7 @@ from caravan.testbed.capture import (
 )
 from caravan.testbed.dot1x import policies as policy_files
 from caravan.testbed.dot1x import scenarios as scenario_files
-from caravan.testbed.dot1x.bed import Arrival, Bed, Cell
+from caravan.testbed.dot1x.bed import Arrival, Bed, Cell, Proofs
 from caravan.testbed.dot1x.exchange import Tap
 from caravan.testbed.dot1x.ipsec import Ipsec
 from caravan.testbed.dot1x.method import Method
@@ -59,6 +59,7 @@ from caravan.testbed.dot1x.wireless import DEVICE, LinkSecurity
 from caravan.testbed.errors import NamespaceError
 from caravan.testbed.host import Host
 from caravan.testbed.owner import OWNER_VARIABLE
+from caravan.testbed.process import CommandFailed
 from caravan.testbed.relay import Late, lateness_s, waited_s
 from caravan.testbed.traffic_end import SEGMENT_BYTES, slope
 from caravan.threeways import policies
@@ -229,6 +230,54 @@ def test_wep_hides_in_the_air_what_an_open_network_shows(policy: str, tmp_path: 
     assert security == {"pn-1": "open", "pn-8": "dynamic-wep"}.get(policy, "wep")
     sealed = [one["sent"]["frames"] - one["clear_sent"] for one in (before, after)]
     assert (sealed[1] - sealed[0] >= 20) == own.has_wep
+
+
+@pytest.mark.root
+def test_keys_of_2004_are_those_of_their_policies_alone(tmp_path: Path) -> None:
+    """Only programs of EAP of a policy with short keys have an OpenSSL that takes them."""
+    usual = Proofs.made(tmp_path / "pki")
+    short = usual.with_short_keys(tmp_path / "pki-2004")
+    with pytest.raises(CommandFailed, match="key too small"):
+        config = replace(short.server, is_legacy=False)
+        Bed(tmp_path / "refused", None, OPEN, replace(short, server=config))
+    # Their certificates need two rounds less.
+    for name, proofs, rounds in (("pn-6", usual, 7), ("pn-6-rsa1024", short, 5)):
+        policy = POLICIES[name]
+        assert policy.has_short_keys == (proofs is short)
+        with (
+            Bed(tmp_path / name, None, security_of(policy), proofs) as bed,
+            bed.cell(policy, SCENARIOS[4]) as cell,
+        ):
+            authentication = cell.arrival.authentication
+            assert authentication is not None
+            assert authentication.exchange.rounds == rounds
+            assert cell.order("echo", 1, 64)["seconds"] != [None]
+            told = {
+                Path(f"/proc/{pid}/comm").read_text().strip()
+                for pid in owned_by(os.getpid())
+                if b"OPENSSL_CONF=" in Path(f"/proc/{pid}/environ").read_bytes()
+            }
+        assert told == ({"freeradius", "wpa_supplicant"} if policy.has_short_keys else set())
+        own = proofs.logins[Method.TLS].credentials
+        assert own is not None
+        for certificate in (own.certificate, proofs.server.identity.credentials.certificate):
+            argv = ["openssl", "x509", "-noout", "-text", "-in", str(certificate)]
+            text = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+            bits = 1024 if policy.has_short_keys else 2048
+            assert f"Public-Key: ({bits} bit)" in text
+
+
+@pytest.mark.root
+def test_cells_of_short_keys_and_of_usual_ones_have_networks_of_their_own(tmp_path: Path) -> None:
+    with Beds(tmp_path) as beds:
+        took = {}
+        for name in ("pn-6", "pn-6-rsa1024", "pn-6"):
+            setting = Setting.of(request(policy=name, scenario="m5", flows="no"))
+            values = {one["metric"]: one["value"] for one in beds.measure(setting)}
+            took[name] = values["authentication_s:eap"]
+    assert all(seconds > 0 for seconds in took.values())
+    # One for each, and both of a run have the same keys of tunnels and flows.
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["1", "2"]
 
 
 @pytest.mark.root
@@ -567,6 +616,13 @@ def test_the_policies_are_those_of_the_paper() -> None:
         )
         for name in names
     }
+    # Keys of 2004 are in rows of their own, beside those of today.
+    assert {one for one in POLICIES if POLICIES[one].has_short_keys} == {
+        f"pn-{number}-rsa1024" for number in (6, 8, 10, 12)
+    }
+    for number in (6, 8, 10, 12):
+        short, usual = POLICIES[f"pn-{number}-rsa1024"], POLICIES[f"pn-{number}"]
+        assert replace(short, name=usual.name, has_short_keys=False) == usual
     # EAP-MD5 yields no key, so WEP has a static one beside it.
     assert [one.name for one in numbered if one.is_dynamic] == ["pn-8", "pn-10", "pn-12"]
 

@@ -132,13 +132,15 @@ def security_of(policy: Policy) -> LinkSecurity:
 
 
 class Beds:
-    """Networks that stay for cells to come, one for each link cipher, over one air at a time."""
+    """Networks that stay for cells to come, over one air at a time: one for each link cipher, and
+    for keys of EAP-TLS that are as short as those of 2004."""
 
     def __init__(self, output: Path) -> None:
         self._output = output
         self._count = 0
-        self._proofs: Proofs | None = None
-        self._beds: dict[LinkSecurity, Bed] = {}
+        self._proofs: dict[bool, Proofs] = {}
+        """By whether keys are short."""
+        self._beds: dict[tuple[LinkSecurity, bool], Bed] = {}
         self._air: LinkConfig | None = None
 
     def measure(self, setting: Setting) -> list[dict[str, Any]]:
@@ -157,15 +159,21 @@ class Beds:
         if self._air != setting.air:
             self.close()
             self._air = setting.air
-        security = security_of(setting.policy)
-        if security not in self._beds:
+        security, is_short = security_of(setting.policy), setting.policy.has_short_keys
+        if (security, is_short) not in self._beds:
             self._count += 1
             output = self._output / str(self._count)
-            if self._proofs is None:
-                # If that fails, a second try needs another folder.
-                self._proofs = Proofs.made(output / "pki")
-            self._beds[security] = Bed(output, setting.air, security, self._proofs)
-        return self._beds[security]
+            proofs = self._proofs_of(output, is_short=is_short)
+            self._beds[security, is_short] = Bed(output, setting.air, security, proofs)
+        return self._beds[security, is_short]
+
+    def _proofs_of(self, output: Path, *, is_short: bool) -> Proofs:
+        # If that fails, a second try needs another folder.
+        if False not in self._proofs:
+            self._proofs[False] = Proofs.made(output / "pki")
+        if is_short and True not in self._proofs:
+            self._proofs[True] = self._proofs[False].with_short_keys(output / "pki-2004")
+        return self._proofs[is_short]
 
     def close(self) -> None:
         """End the networks, all at once."""
