@@ -163,6 +163,7 @@ FILES = {
     "eap-peap": (Method.PEAP, Key.RSA_2048),
     "eap-ttls-pap": (Method.TTLS, Key.RSA_2048),
     "eap-tls-p256": (Method.TLS, Key.P256),
+    "eap-tls-rsa1024": (Method.TLS, Key.RSA_1024),
     "eap-tls-resumed": (Method.TLS, Key.RSA_2048),
     "eap-peap-resumed": (Method.PEAP, Key.RSA_2048),
     "eap-ttls-resumed": (Method.TTLS, Key.RSA_2048),
@@ -178,16 +179,17 @@ def test_each_message_of_a_file_has_its_size_on_the_links(
     name: str, bed: Bed, tmp_path: Path
 ) -> None:
     method, key = FILES[name]
-    is_resumed = name.endswith("-resumed")
+    is_resumed, is_legacy = name.endswith("-resumed"), key is Key.RSA_1024
     authority = OpensslAuthority(tmp_path, "authority of the tests", key)
     own, node = authority.issue(SERVER_NAME), authority.issue("station.example")
     config = ServerConfig(
         ServerIdentity(own, authority.certificate),
         (Account("mn1", method, PASSWORD),),
         is_resuming=is_resumed,
+        is_legacy=is_legacy,
     )
     usual = bed.certificates.login(method)
-    login = replace(usual, identity="mn1", authority=authority.certificate)
+    login = replace(usual, identity="mn1", authority=authority.certificate, is_legacy=is_legacy)
     login = replace(login, credentials=node if method is Method.TLS else None)
     with bed.serving(config), bed.station(login) as station, Meter(station, bed.ap1) as meter:
         if is_resumed:

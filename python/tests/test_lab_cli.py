@@ -291,6 +291,7 @@ def test_a_policy_of_layers_is_as_old_as_its_oldest_layer() -> None:
     assert "3DES: SHOULD NOT, RFC 8221" in lab("show", path).stdout
     assert answer("show", path)["standing"] == answer("show", "pn-3")["standing"] == "legacy"
     assert answer("show", "pn-6")["standing"] == "current"
+    assert answer("show", "pn-6-rsa1024")["standing"] == "legacy"
     assert answer("show", "pn-1")["standing"] == "clear"
     for version in ("tls-1.2", "tls-1.3"):
         assert answer("show", version)["standing"] == "current"
@@ -314,6 +315,7 @@ def test_a_list_of_methods_is_judged_by_each_of_them(tmp_path: Path) -> None:
     assert shown('["eap-tls-p256", "wifi-four-way"]')["standing"] == "current"
     assert shown('["eap-ttls-pap", "eap-md5"]')["is_forbidden"]
     assert shown('["eap-tls", "wifi-four-way-tkip"]')["standing"] == "legacy"
+    assert shown('"eap-tls-rsa1024"')["is_forbidden"]
     assert shown('["eap-tls", "tls13"]')["standing"] == "current"
     assert shown('["eap-tls", "mobile-ip", "socks5-password"]')["standing"] == "not judged"
     shown('["eap-tls", "wifi-four-way"]')

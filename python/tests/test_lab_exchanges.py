@@ -66,6 +66,7 @@ def test_every_message_and_every_overhead_has_a_source(name: str) -> None:
         ("eap-peap", 21, 3323, 10),
         ("eap-ttls-pap", 13, 2792, 6),
         ("eap-tls-p256", 11, 2723, 5),
+        ("eap-tls-rsa1024", 11, 3372, 5),
         ("eap-tls-resumed", 7, 579, 3),
         ("eap-peap-resumed", 9, 707, 4),
         ("eap-ttls-resumed", 7, 579, 3),

@@ -163,6 +163,7 @@ def test_every_part_of_paper_p_has_a_price_and_a_verdict_at_both_levels() -> Non
         "air",
         "arrivals",
         "ike",
+        "short-keys",
     }
     own = [claim for claim in study.claims if claim.printed == "this study"]
     tests = {

@@ -49,6 +49,8 @@ def change(path: Path, old: str, new: str) -> None:
         ("pn-3", ("-3des-sha", "-3des-md5"), "pn-3", {"ipsec": "3des-md5-modp1536"}),
         ("ipsec-3des-sha", ("modp1536", "modp1024"), "pn-3", {"ipsec": "3des-sha1-modp1024"}),
         ("pn-8", ("eap-tls", "eap-md5"), "pn-8", {"method": Method.MD5}),
+        ("pn-8", ("eap-tls", "eap-tls-rsa1024"), "pn-8", {"has_short_keys": True}),
+        ("pn-8-rsa1024", ('-rsa1024"\n\n', '"\n\n'), "pn-8-rsa1024", {"has_short_keys": False}),
         (
             "pn-5",
             ('kind = "access"\nmethod = "eap-md5"', 'kind = "link-cipher"\ncipher = "wep-104"'),
@@ -71,8 +73,9 @@ def test_the_testbed_has_the_policy_of_the_file(
     ("file", "old", "new", "said"),
     [
         ("pn-2", "wep-104", "tkip", r"pn-2\.toml:\d+:1: layer\.0\.cipher: .* wep-104, found tkip"),
-        ("pn-6", '"eap-tls"', '"eap-peap"', r"method: .* eap-md5 or eap-tls, found eap-peap"),
+        ("pn-6", '"eap-tls"', '"eap-peap"', r"method: .* eap-tls-rsa1024, found eap-peap"),
         ("pn-6", '"eap-tls"', '["eap-tls", "wifi-four-way"]', r"method: .* one method"),
+        ("pn-6-rsa1024", "legacy = true\n", "", r"legacy = true is needed for eap-tls-rsa1024"),
         ("pn-3", '"ipsec-3des-sha"', '"3des-sha1"', r"pn-3\.toml|3des-sha1"),
         ("ipsec-3des-sha", 'suite = "3des-sha1-modp1536"', 'suite = "aes128-sha1-modp1536"',
          r"ipsec-3des-sha\.toml:5:1: suite: .*found aes128-sha1-modp1536"),

@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 import pytest
 from study_by_hand import value, written
@@ -48,7 +49,7 @@ from caravan.testbed.capture import (
 )
 from caravan.testbed.dot1x import policies as policy_files
 from caravan.testbed.dot1x import scenarios as scenario_files
-from caravan.testbed.dot1x.bed import Arrival, Bed, Cell
+from caravan.testbed.dot1x.bed import Arrival, Bed, Cell, Proofs
 from caravan.testbed.dot1x.exchange import Tap
 from caravan.testbed.dot1x.ipsec import Ipsec
 from caravan.testbed.dot1x.method import Method
@@ -58,9 +59,11 @@ from caravan.testbed.dot1x.wireless import DEVICE, LinkSecurity
 from caravan.testbed.errors import NamespaceError
 from caravan.testbed.host import Host
 from caravan.testbed.owner import OWNER_VARIABLE
+from caravan.testbed.process import CommandFailed
 from caravan.testbed.relay import Late, lateness_s, waited_s
 from caravan.testbed.traffic_end import SEGMENT_BYTES, slope
 from caravan.threeways import policies
+from caravan.threeways.cases import QUANTILES, Value
 from caravan.threeways.policies import Beds, Setting, security_of
 
 pytestmark = pytest.mark.measures
@@ -227,6 +230,54 @@ def test_wep_hides_in_the_air_what_an_open_network_shows(policy: str, tmp_path: 
     assert security == {"pn-1": "open", "pn-8": "dynamic-wep"}.get(policy, "wep")
     sealed = [one["sent"]["frames"] - one["clear_sent"] for one in (before, after)]
     assert (sealed[1] - sealed[0] >= 20) == own.has_wep
+
+
+@pytest.mark.root
+def test_keys_of_2004_are_those_of_their_policies_alone(tmp_path: Path) -> None:
+    """Only programs of EAP of a policy with short keys have an OpenSSL that takes them."""
+    usual = Proofs.made(tmp_path / "pki")
+    short = usual.with_short_keys(tmp_path / "pki-2004")
+    with pytest.raises(CommandFailed, match="key too small"):
+        config = replace(short.server, is_legacy=False)
+        Bed(tmp_path / "refused", None, OPEN, replace(short, server=config))
+    # Their certificates need two rounds less.
+    for name, proofs, rounds in (("pn-6", usual, 7), ("pn-6-rsa1024", short, 5)):
+        policy = POLICIES[name]
+        assert policy.has_short_keys == (proofs is short)
+        with (
+            Bed(tmp_path / name, None, security_of(policy), proofs) as bed,
+            bed.cell(policy, SCENARIOS[4]) as cell,
+        ):
+            authentication = cell.arrival.authentication
+            assert authentication is not None
+            assert authentication.exchange.rounds == rounds
+            assert cell.order("echo", 1, 64)["seconds"] != [None]
+            told = {
+                Path(f"/proc/{pid}/comm").read_text().strip()
+                for pid in owned_by(os.getpid())
+                if b"OPENSSL_CONF=" in Path(f"/proc/{pid}/environ").read_bytes()
+            }
+        assert told == ({"freeradius", "wpa_supplicant"} if policy.has_short_keys else set())
+        own = proofs.logins[Method.TLS].credentials
+        assert own is not None
+        for certificate in (own.certificate, proofs.server.identity.credentials.certificate):
+            argv = ["openssl", "x509", "-noout", "-text", "-in", str(certificate)]
+            text = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+            bits = 1024 if policy.has_short_keys else 2048
+            assert f"Public-Key: ({bits} bit)" in text
+
+
+@pytest.mark.root
+def test_cells_of_short_keys_and_of_usual_ones_have_networks_of_their_own(tmp_path: Path) -> None:
+    with Beds(tmp_path) as beds:
+        took = {}
+        for name in ("pn-6", "pn-6-rsa1024", "pn-6"):
+            setting = Setting.of(request(policy=name, scenario="m5", flows="no"))
+            values = {one["metric"]: one["value"] for one in beds.measure(setting)}
+            took[name] = values["authentication_s:eap"]
+    assert all(seconds > 0 for seconds in took.values())
+    # One for each, and both of a run have the same keys of tunnels and flows.
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["1", "2"]
 
 
 @pytest.mark.root
@@ -565,6 +616,13 @@ def test_the_policies_are_those_of_the_paper() -> None:
         )
         for name in names
     }
+    # Keys of 2004 are in rows of their own, beside those of today.
+    assert {one for one in POLICIES if POLICIES[one].has_short_keys} == {
+        f"pn-{number}-rsa1024" for number in (6, 8, 10, 12)
+    }
+    for number in (6, 8, 10, 12):
+        short, usual = POLICIES[f"pn-{number}-rsa1024"], POLICIES[f"pn-{number}"]
+        assert replace(short, name=usual.name, has_short_keys=False) == usual
     # EAP-MD5 yields no key, so WEP has a static one beside it.
     assert [one.name for one in numbered if one.is_dynamic] == ["pn-8", "pn-10", "pn-12"]
 
@@ -662,6 +720,30 @@ def test_a_cost_is_what_is_lost_and_its_spread_that_of_both() -> None:
     assert (ipsec.ci95_low, ipsec.ci95_high) == (95.0, 105.0)
     assert wireless.costs(rows, frozenset()) == []
     assert wireless.costs(rows[1:], frozenset({"air"})) == []
+
+
+def test_one_bad_run_moves_no_rate_and_widens_its_spread() -> None:
+    good = [1000.0, 1001.0, 1002.0, 1003.0, 1004.0]
+    clean, disturbed = (policies.rate("udp_bytes_s", runs) for runs in (good, [500.0, *good[1:]]))
+    assert (clean.value, disturbed.value) == (1002.0, 1002.0)
+    assert clean.low is not None and clean.high is not None
+    assert disturbed.low is not None and disturbed.high is not None
+    # A mean would be 902, a hundred times what the runs differ by.
+    assert disturbed.high - disturbed.low > 50 * (clean.high - clean.low)
+    assert clean.high - 1002 == pytest.approx(3.024 * math.sqrt(2.5 / 5))
+    assert policies.rate("udp_bytes_s", [7.0]) == Value("udp_bytes_s", 7.0)
+    assert policies.rate("udp_bytes_s", [0.0, 0.0, 9.0]).low == 0
+
+
+@pytest.mark.parametrize("runs", policies.MEDIAN_QUANTILES)
+def test_the_interval_of_a_median_holds_in_95_of_100_runs(runs: int) -> None:
+    """Of many rates whose true value is 0; that of their means misses more often."""
+    drawn = np.random.default_rng(1).standard_normal((200_000, runs))
+    half = drawn.std(axis=1, ddof=1) / math.sqrt(runs)
+    off = np.abs(np.median(drawn, axis=1))
+    assert (off <= policies.MEDIAN_QUANTILES[runs] * half).mean() == pytest.approx(0.95, abs=0.002)
+    if runs > 2:
+        assert (off <= QUANTILES[runs] * half).mean() < 0.948
 
 
 @pytest.mark.parametrize(

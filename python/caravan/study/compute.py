@@ -33,6 +33,8 @@ from caravan.study.resolve import ResolvedCell
 from caravan.study.text import StudyError
 
 KERNEL = "kernel"
+PRICED = "kernel of devices"
+"""A run of it that may need what a device has no cost of."""
 TESTBED = "testbed"
 MEASURED = "case"
 HERE = (TESTBED, MEASURED, WIRELESS, HOSTS, AGENTS, TABLES)
@@ -188,8 +190,9 @@ def jobs(cell: Cell, found: ResolvedCell, level: str, seed: int) -> tuple[Job, .
     if cell.sweep.measure == HOSTS and level == "model":
         return ()
     if cell.sweep.measure in (WIRELESS, HOSTS):
+        kind = PRICED if "devices" in found.request["cell"] else KERNEL
         return tuple(
-            Job(KERNEL, canonical({**one, "set": [*one["set"], f"seed={seed}"]}), KERNEL_WEIGHT)
+            Job(kind, canonical({**one, "set": [*one["set"], f"seed={seed}"]}), KERNEL_WEIGHT)
             for one in found.request["runs"]
         )
     if cell.sweep.measure == FLOWS and level == "model":
@@ -244,10 +247,16 @@ def compute(job: Job) -> bytes:
     try:
         if job.kind == "simulate":
             return bytes(_lab.Scenario(job.request).simulate())
-        if job.kind == KERNEL:
+        if job.kind in (KERNEL, PRICED):
             if why := recordings.unlike(json.loads(job.request)["catalogue"]):
                 raise StudyError(why)
-            answer = json.loads(_lab.Scenario(job.request).kernel())
+            try:
+                answer = json.loads(_lab.Scenario(job.request).kernel())
+            except _lab.Unpriced as fault:
+                # A cell that says so stays empty.
+                if job.kind != PRICED:
+                    raise
+                return canonical({"unpriced": fault.brief or fault.what}).encode()
             return canonical({level: answer[level] for level in ("model", "simulate")}).encode()
     except _lab.Refusal as fault:
         raise StudyError.of(fault) from None
@@ -272,6 +281,9 @@ def answer(cell: Cell, found: ResolvedCell, level: str, results: Sequence[bytes]
     if cell.sweep.measure in ("tunnel", FLOWS):
         unpriced = (tunnel.bound(level, results[0], measure.metric) for measure in measures)
         bounds = [one or other for one, other in zip(bounds, unpriced, strict=True)]
+    if cell.sweep.measure == WIRELESS:
+        # What is empty, and what a policy has not, is no bound.
+        bounds = [bound if one.value else "" for one, bound in zip(measures, bounds, strict=True)]
     return [replace(one, bound=bound) for one, bound in zip(measures, bounds, strict=True)]
 
 

@@ -32,6 +32,8 @@ class Measure:
     """`lower` or `upper` if only the bytes of the underlying work have a cost."""
     policy: str | None = None
     """The policy of the flow or tunnel of a graph; None: that of the cell."""
+    reason: str | None = None
+    """Why it has no value."""
 
 
 METRICS = {
@@ -191,6 +193,9 @@ MORE_WITH_WORK = (
     "registration_ms",
     "key_exchange_ms",
     "authentication_ms",
+    "authentication_s",
+    "response_ms",
+    "udp_response_ms",
 )
 OF_HANDSHAKE = ("handshake_ms", "handshake_messages", "handshake_bytes")
 AT_STATION = ("utilisation", "wait_ms", "queue_bytes")
@@ -207,6 +212,8 @@ LESS_WITH_WORK = (
     "tcp_kbytes_s",
     "user_kbytes_s",
     "received_packets",
+    "tcp_bytes_s",
+    "udp_bytes_s",
 )
 BOUND_WORDS = {LOWER: "at least", UPPER: "at most"}
 BOUNDS_SAY = (

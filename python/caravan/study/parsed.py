@@ -61,7 +61,16 @@ CASE_KEYS = ("case", "rate", "runs", "writes")
 """The keys that a sweep of cases may set."""
 STACK_KEYS = ("behind", "roams", "data_bytes", "clock_mhz", "as_of")
 """The keys that a sweep of stacks may set."""
-WIRELESS_KEYS = ("scenario", "tunnel", "proof", "group", "flows", "prices")
+WIRELESS_KEYS = (
+    "scenario",
+    "tunnel",
+    "proof",
+    "group",
+    "flows",
+    "prices",
+    "servers",
+    "wep",
+)
 """The keys that a sweep of wireless policies may set."""
 HOSTS_KEYS = ("flow", "cuts", "offered_mbit_s", "device_mtu", "pace")
 """The keys that a sweep of two hosts may set."""

@@ -370,21 +370,30 @@ def _wireless(cell: Cell, files: Files) -> ResolvedCell:
     link = str(point["link"])
     text = None if link == FREE else files.text("link", link)
     settings = {**cell.settings, **cell.last}
-    request = wireless.request(settings, point["policy"], text, cell.run)
+    devices = None
+    if "device" in point:
+        servers = settings.get("servers")
+        if servers is None:
+            what = 'with the axis "device" say what agents, routers and servers compute in'
+            raise StudyError.edit("servers", what)
+        texts = {"stations": str(point["device"]), "servers": str(servers)}
+        devices = {whose: files.text("device", name) for whose, name in texts.items()}
+    request = wireless.request(settings, point["policy"], text, cell.run, devices)
     scenario = files.scenario(request["scenario"])
     own, runs, content_hash = wireless.resolved(request, scenario, files.entries())
     return ResolvedCell(
         scenario=request["scenario"],
         scenario_hash=content_hash,
-        cost_table=FREE,
+        cost_table=FREE if devices is None else ", ".join(dict.fromkeys(texts.values())),
         policy=request["policy"],
-        device=FREE,
+        device=str(point.get("device", FREE)),
         link=link,
         mips=None,
         rate_kbps=None,
         packet_bytes=None,
         request={"cell": own, "runs": runs},
         document={},
+        bytes_alone=tuple(own.get("bytes_alone", ())),
     )
 
 

@@ -113,6 +113,7 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
     rows += _carried(rows)
     rows += wireless.costs(rows, _of(study, WIRELESS))
     rows += hosts.peaks(rows, _of(study, HOSTS))
+    empty = [row.reason for row in rows if row.value is None and row.reason]
     rows = _with_values(beside_published(study, rows))
     table = results.write(rows, directory, study.digest)
     rest = _write_printed(study, choice, table, directory)
@@ -125,6 +126,8 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
     if without_source:
         reasons = dict.fromkeys(without_source)
         provenance["cells without a source"] = f"{len(without_source)}: {'; '.join(reasons)}"
+    if empty:
+        provenance["empty values"] = f"{len(empty):,}: {'; '.join(dict.fromkeys(empty))}"
     return Outcome(study, table, provenance)
 
 
@@ -255,6 +258,7 @@ def _row(study: Study, item: _Task, measure: Measure, seed: int) -> Row:
         state=measure.state,
         bound=measure.bound,
         replications=_replications(item),
+        reason=measure.reason,
     )
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from caravan import _lab
 from caravan.document import Item, plain
 from caravan.messages import Refused, unknown
-from caravan.study import measured
+from caravan.study import computers, measured
 from caravan.study.cells import canonical
 from caravan.study.metrics import Measure
 from caravan.study.parsed import Run
@@ -37,7 +37,12 @@ BASE = "pn-1"
 COSTS = {"tcp_bytes_s": "tcp_cost_bytes_s", "udp_bytes_s": "udp_cost_bytes_s"}
 PROOFS = {"psk": "psk", "rsa": "rsa2048"}
 """What a reading says of IKE, in the words of policy files."""
+OF_DEVICES = ("servers", "wep")
+UNASKED = ("prices", "servers")
+"""Settings of a sweep that are no part of a request as they are."""
 GROUP = re.compile(r"-(modp|ecp|curve)\w+$")
+TOTAL = "authentication_s"
+SIMULATED = "simulate"
 SHORTEST_S, LONGEST_S = 0.2, 60.0
 YES, NO = "yes", "no"
 NODE, FLOW = "mn1", "data"
@@ -73,13 +78,21 @@ PARTS = {
 """The native core's names of the parts of an authentication."""
 
 
+Text = Mapping[str, str]
+"""A file in the native core's form."""
+
+
 def request(
-    settings: Mapping[str, Value], policy: Value, link: Mapping[str, str] | None, run: Run
+    settings: Mapping[str, Value],
+    policy: Value,
+    link: Mapping[str, str] | None,
+    run: Run,
+    devices: Mapping[str, Text] | None = None,
 ) -> dict[str, Any]:
     """A cell's request; an error names the key of the sweep that is to blame.
 
     `link`: what the air carries; None: it is no limit. `proof` and `group` are those of IKE if they
-    are not what the policy's file says.
+    are not what the policy's file says. `devices`: what `stations` and `servers` compute in.
     """
     from caravan.testbed.dot1x.ipsec import GROUPS  # noqa: PLC0415
     from caravan.threeways.policies import KEPT, RENEWED, RUNS  # noqa: PLC0415
@@ -87,12 +100,17 @@ def request(
     if "scenario" not in settings:
         raise StudyError.edit("scenario", "say which one, such as m1")
     known = {"tunnel": KEPT, "flows": YES}
-    known |= {key: str(value) for key, value in settings.items() if key != "prices"}
+    known |= {key: str(value) for key, value in settings.items() if key not in UNASKED}
+    if devices is None and (idle := next((key for key in OF_DEVICES if key in settings), None)):
+        raise StudyError.edit(idle, 'it counts with the axis "device" alone')
+    if devices is not None:
+        known = {"wep": computers.HARDWARE, **known}
     choices = {
         "tunnel": (KEPT, RENEWED),
         "proof": tuple(PROOFS),
         "group": GROUPS,
         "flows": (YES, NO),
+        "wep": (computers.HARDWARE, computers.SOFTWARE),
     }
     for key, valid in choices.items():
         if key in known and known[key] not in valid:
@@ -105,16 +123,13 @@ def request(
         raise StudyError.edit("seconds", what)
     return {
         **known,
+        **({} if devices is None else {"devices": devices}),
         "policy": str(policy),
         "link": link,
         "seconds": run.seconds,
         "runs": run.replications,
         "flows": known["flows"] == YES,
     }
-
-
-Text = Mapping[str, str]
-"""A file in the native core's form."""
 
 
 def resolved(
@@ -125,11 +140,12 @@ def resolved(
     file, text = scenario
     read = _read_as(request, catalogue)
     base = {"file": file, "text": text, "catalogue": read}
-    first = {**base, "set": _common(request) + _transfer(request)}
-    try:
-        document = json.loads(_lab.Scenario(canonical(first)).resolved())
-    except _lab.Refusal as fault:
-        raise StudyError.of(fault) from None
+    before = _common(request) + _transfer(request)
+    first = {**base, "set": before}
+    document = _resolved(first)
+    computing = computers.edits(document["scenario"]["nodes"], request)
+    if computing:
+        document = _resolved({**first, "set": before + computing})
     own = document["scenario"]
     flow = next((one for one in own["flows"] if one["name"] == FLOW), None)
     if flow is None or own["nodes"][flow["from"]]["name"] != NODE:
@@ -138,11 +154,21 @@ def resolved(
     named = {name for name, _ in own["files"]}
     base["catalogue"] = [one for one in read if f"{one['kind']}/{one['name']}" in named]
     cell = {**request, **_facts(document, flow)}
-    runs = [{**base, "set": edits} for edits in _edits(cell)]
+    if computing:
+        cell["bytes_alone"] = document["bytes_alone"]
+    runs = [{**base, "set": edits + computing} for edits in _edits(cell)]
     content = canonical(
         {"cell": cell, "sets": [run["set"] for run in runs], "is": document["hash"]}
     )
     return {**cell, "run": runs[0]}, runs, hashlib.sha256(content.encode()).hexdigest()
+
+
+def _resolved(request: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(_lab.Scenario(canonical(request)).resolved())
+    except _lab.Refusal as fault:
+        raise StudyError.of(fault) from None
+    return found
 
 
 def _facts(document: Mapping[str, Any], flow: Mapping[str, Any]) -> dict[str, Any]:
@@ -244,6 +270,8 @@ def check(request: Mapping[str, Any]) -> None:
     """Refuse what the testbed cannot do, before anything runs."""
     from caravan.threeways.policies import Setting  # noqa: PLC0415
 
+    if "devices" in request:
+        raise StudyError.edit("grid", 'the testbed is this machine: it has no axis "device"')
     try:
         Setting.of(request)
     except (Refused, _lab.Refusal) as fault:
@@ -252,16 +280,35 @@ def check(request: Mapping[str, Any]) -> None:
 
 def computed(request: Mapping[str, Any], level: str, results: Sequence[bytes]) -> list[Measure]:
     """The metrics of a cell from runs of the native core."""
-    runs = [json.loads(result)[level] for result in results]
+    answers = [json.loads(result) for result in results]
+    if why := computers.unpriced(answers):
+        return [Measure(metric, None, reason=why) for metric in _metrics(request)]
+    runs = [answer[level] for answer in answers]
     found = dict(_admitted(request, runs[0]))
+    empty = computers.absent(request, answers[0][SIMULATED])
+    empty = {f"{TOTAL}:{part}": why for part, why in empty.items() if found.get(f"{TOTAL}:{part}")}
+    if empty:
+        empty = {TOTAL: next(iter(empty.values())), **empty}
     if request["flows"]:
         found |= _carried(request, level, runs)
-    return [_counted(metric, value, request, level) for metric, value in found.items()]
+    return [
+        Measure(metric, None, reason=empty[metric])
+        if metric in empty
+        else _counted(metric, value, request, level)
+        for metric, value in found.items()
+    ]
+
+
+def _metrics(request: Mapping[str, Any]) -> Sequence[str]:
+    """The metrics that a cell would have, but the parts of its authentication."""
+    if not request["flows"]:
+        return (TOTAL,)
+    return (TOTAL, "response_ms", "tcp_bytes_s", "udp_response_ms", "udp_bytes_s")
 
 
 def _counted(metric: str, value: float, request: Mapping[str, Any], level: str) -> Measure:
     """A metric; a simulated rate of datagrams is exact to one of them."""
-    if (level, metric) != ("simulate", "udp_bytes_s"):
+    if (level, metric) != (SIMULATED, "udp_bytes_s"):
         return Measure(metric, value)
     step = DATA_BYTES / _more_s(request)
     return Measure(metric, value, max(0.0, value - step), value + step)
@@ -278,9 +325,9 @@ def _admitted(request: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[tu
         parts["ike"] = 0.0
     if own["transport_s"] is not None:
         parts["tls"] = own["transport_s"]
-    yield "authentication_s", sum(parts.values())
+    yield TOTAL, sum(parts.values())
     for part, seconds in parts.items():
-        yield f"authentication_s:{part}", seconds
+        yield f"{TOTAL}:{part}", seconds
     yield "discovery_s", own["discovery_s"] or 0.0
 
 
@@ -345,7 +392,7 @@ def costs(rows: Sequence[Row], sweeps: frozenset[str]) -> list[Row]:
     """What each policy of these sweeps costs: the throughput without security less its own, in the
     same scenario, over the same link, with the intervals of both."""
     place = {
-        (row.sweep, row.reading, row.level, row.link, row.metric): row
+        (row.sweep, row.reading, row.level, row.link, row.device, row.metric): row
         for row in rows
         if row.sweep in sweeps and row.policy == BASE and row.metric in COSTS
     }
@@ -353,8 +400,11 @@ def costs(rows: Sequence[Row], sweeps: frozenset[str]) -> list[Row]:
     for row in rows:
         if row.sweep not in sweeps or row.metric not in COSTS or row.policy == BASE:
             continue
-        base = place.get((row.sweep, row.reading, row.level, row.link, row.metric))
-        if base is None or base.value is None or row.value is None:
+        base = place.get((row.sweep, row.reading, row.level, row.link, row.device, row.metric))
+        if base is None or base.value is None:
+            continue
+        if row.value is None:
+            found.append(replace(row, metric=COSTS[row.metric]))
             continue
         cost = base.value - row.value
         ends = base.ci95_high, base.ci95_low, row.ci95_high, row.ci95_low
@@ -363,7 +413,9 @@ def costs(rows: Sequence[Row], sweeps: frozenset[str]) -> list[Row]:
             half = (_half(base) ** 2 + _half(row) ** 2) ** 0.5
             low, high = cost - half, cost + half
         metric = COSTS[row.metric]
-        found.append(replace(row, metric=metric, value=cost, ci95_low=low, ci95_high=high))
+        # The difference of two rates that are at most so large may be more or less.
+        own = replace(row, metric=metric, value=cost, ci95_low=low, ci95_high=high, bound="")
+        found.append(own)
     return found
 
 

@@ -105,6 +105,7 @@ const OPERATIONS: [Kind; 7] = [
     (&["p256"], &["hash-to-point"]),
     (
         &[
+            "rsa1024",
             "rsa2048",
             "rsa3072",
             "rsa4096",

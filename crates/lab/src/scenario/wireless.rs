@@ -43,7 +43,8 @@ pub struct Cipher {
 }
 
 /// The methods of access whose keys or passwords are known to be weak (RFC 3748 §5.4, RFC 4017).
-const LEGACY_METHODS: [&str; 1] = ["eap-md5"];
+/// RSA of 1024 bits is shorter than programs take if nobody tells them to.
+const LEGACY_METHODS: [&str; 2] = ["eap-md5", "eap-tls-rsa1024"];
 /// Exchanges of one access.
 const METHODS_MAX: usize = 8;
 
@@ -156,14 +157,16 @@ mod tests {
     use crate::scenario::layered::Layered;
     use crate::scenario::tests::entry;
 
-    /// A policy of one layer `access`, in a catalogue with EAP-MD5 under a path.
+    /// A policy of one layer `access`, in a catalogue with EAP-MD5 under a path, too.
     fn read(head: &str, method: &str) -> Result<Option<Layered>, Fault> {
         let md5 = "name = \"eap-md5\"\ntitle = \"MD5\"\n";
         let tls = "name = \"eap-tls\"\ntitle = \"TLS\"\n";
+        let short = "name = \"eap-tls-rsa1024\"\ntitle = \"Short keys\"\n";
         let catalogue = Catalogue::new([
             entry(Kind::Exchange, "eap-md5", md5),
             entry(Kind::Exchange, "my/own.toml", md5),
             entry(Kind::Exchange, "my/other.toml", tls),
+            entry(Kind::Exchange, "eap-tls-rsa1024", short),
         ]);
         let text = format!(
             "name = \"pn\"\ntitle = \"pn\"\n{head}\
@@ -174,12 +177,14 @@ mod tests {
 
     #[test]
     fn a_weak_method_needs_legacy_whatever_its_path() {
-        for method in ["eap-md5", "my/own.toml"] {
+        for (method, own) in [
+            ("eap-md5", "eap-md5"),
+            ("my/own.toml", "eap-md5"),
+            ("eap-tls-rsa1024", "eap-tls-rsa1024"),
+        ] {
             let fault = read("", method).expect_err("refused").to_string();
-            assert!(
-                fault.contains("legacy = true is needed for eap-md5"),
-                "{fault}"
-            );
+            let wanted = format!("legacy = true is needed for {own}");
+            assert!(fault.contains(&wanted), "{fault}");
             assert!(read("legacy = true\n", method).is_ok());
         }
         assert!(read("", "my/other.toml").is_ok());

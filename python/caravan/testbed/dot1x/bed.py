@@ -65,7 +65,7 @@ from caravan.testbed.errors import NamespaceError, TimedOut
 from caravan.testbed.folders import private_folder
 from caravan.testbed.host import Host
 from caravan.testbed.mobile_ip import Role
-from caravan.testbed.pki import CaravanAuthority
+from caravan.testbed.pki import Authority, CaravanAuthority, Key, OpensslAuthority
 from caravan.testbed.relay import Late, LinkConfig, lateness_s, waited_s
 
 PASSWORD = "mellon"
@@ -132,11 +132,12 @@ class End:
 @dataclass(frozen=True)
 class Proofs:
     """By what everybody proves who they are: `logins`, of stations; `server`, of the servers of
-    accounts; `ends`, of both ends of tunnels."""
+    accounts; `ends`, of both ends of tunnels; `flows`, of both ends of flows in TLS."""
 
     logins: Mapping[Method, Login]
     server: ServerConfig
     ends: Ends
+    flows: ServerIdentity
 
     @classmethod
     def made(cls, folder: Path) -> Self:
@@ -150,7 +151,13 @@ class Proofs:
         nodes = {
             one.role: PublicKey(authority.issue(f"{one.role}.example"), authority) for one in NODES
         }
-        return cls(logins, server, Ends(gateways, nodes))
+        return cls(logins, server, Ends(gateways, nodes), server.identity)
+
+    def with_short_keys(self, folder: Path) -> Self:
+        """The same with keys of EAP-TLS as long as those of 2004, in another such folder."""
+        authority = OpensslAuthority(private_folder(folder), "authority of 2004", Key.RSA_1024)
+        logins, server = _logins(authority, is_legacy=True)
+        return replace(self, logins=logins, server=server)
 
 
 class Bed:
@@ -168,18 +175,18 @@ class Bed:
         self.logins, self.keys = proofs.logins, proofs.ends
         self._running = contextlib.ExitStack()
         try:
-            self._start(output, air, security, proofs.server)
+            self._start(output, air, security, proofs)
         except BaseException:
             self.close()
             raise
 
     def _start(
-        self, output: Path, air: LinkConfig | None, security: LinkSecurity, config: ServerConfig
+        self, output: Path, air: LinkConfig | None, security: LinkSecurity, proofs: Proofs
     ) -> None:
         self.network = self._running.enter_context(TwoSubnets(output / "logs", air))
         cipher = WirelessCipher(self.network, security, has_captures=False)
         self.cipher = self._running.enter_context(cipher)
-        self.servers: Servers = self._running.enter_context(serving(self.network, config))
+        self.servers: Servers = self._running.enter_context(serving(self.network, proofs.server))
         self.gateways = {one.number: self._gateway(one) for one in SUBNETS}
         for node in NODES:
             self.point(node.home).admit(self.hardware_address(node))
@@ -194,8 +201,8 @@ class Bed:
             if not security.is_of_eap:
                 # With keys of EAP nobody reaches anything before its first authentication.
                 role.wait_for(lambda part: bool(part["state"] == "at home"), "at home")
-        own = config.identity.credentials
-        files = own.certificate, own.key, config.identity.authority
+        own = proofs.flows.credentials
+        files = own.certificate, own.key, proofs.flows.authority
         self.ends = {role: End(self.network.roles[role], files) for role in ROLES}
 
     def _gateway(self, subnet: Subnet) -> Daemon:
@@ -449,15 +456,22 @@ def _registered(tap: Tap) -> tuple[float, float]:
     return found
 
 
-def _logins(authority: CaravanAuthority) -> tuple[dict[Method, Login], ServerConfig]:
-    """What stations know, and what the authentication servers do."""
+def _logins(
+    authority: Authority, *, is_legacy: bool = False
+) -> tuple[dict[Method, Login], ServerConfig]:
+    """What stations know, and what the authentication servers do. `is_legacy`: an OpenSSL
+    configuration of their own lets their programs take the keys of this authority."""
     identity = ServerIdentity(authority.issue(SERVER_NAME), authority.certificate)
     own = authority.issue("station.example")
     logins = {
         Method.MD5: Login("md5@bench", Method.MD5, PASSWORD),
         Method.TLS: Login(
-            "tls@bench", Method.TLS, credentials=own, authority=authority.certificate
+            "tls@bench",
+            Method.TLS,
+            credentials=own,
+            authority=authority.certificate,
+            is_legacy=is_legacy,
         ),
     }
     accounts = tuple(Account(one.identity, one.method, one.password) for one in logins.values())
-    return logins, ServerConfig(identity, accounts)
+    return logins, ServerConfig(identity, accounts, is_legacy=is_legacy)

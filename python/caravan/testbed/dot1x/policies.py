@@ -20,7 +20,10 @@ from caravan.testbed.dot1x.method import Method
 from caravan.testbed.dot1x.written import Catalogue, Written, find
 
 WEP = "wep-104"
-METHODS = {"eap-md5": Method.MD5, "eap-tls": Method.TLS}
+METHODS = {"eap-md5": Method.MD5, "eap-tls": Method.TLS, "eap-tls-rsa1024": Method.TLS}
+SHORT_KEYS = ("eap-tls-rsa1024",)
+"""Those with keys as long as those of 2004: only in a policy with `legacy = true`, and only there
+do the programs of EAP have an OpenSSL configuration that takes such keys."""
 PROOFS = {"psk": False, "rsa2048": True}
 FORM = {"mode": "tunnel", "udp": False, "outer": 4}
 """Of ESP: IP protocol 50, there is no NAT."""
@@ -34,11 +37,13 @@ STUDY = "studies/wireless-policies"
 
 @dataclass(frozen=True)
 class Policy:
-    """One policy. `transport`: the version of TLS between both ends, empty without it."""
+    """One policy. `has_short_keys`: those of EAP-TLS are RSA-1024, else RSA-2048. `transport`: the
+    version of TLS between both ends, empty without it."""
 
     name: str
     has_wep: bool = False
     method: Method | None = None
+    has_short_keys: bool = False
     ipsec: Ipsec | None = None
     transport: str = ""
 
@@ -59,7 +64,8 @@ def policy(name: str, catalogue: Catalogue) -> Policy:
     for index, layer in enumerate(text.values["layer"]):
         at = ("layer", index)
         if layer["kind"] == "access":
-            found = replace(found, method=_method(text, at))
+            method = _method(text, at)
+            found = replace(found, method=METHODS[method], has_short_keys=method in SHORT_KEYS)
         elif layer["kind"] == "link-cipher":
             _among(text, (*at, "cipher"), layer["cipher"], (WEP,))
             found = replace(found, has_wep=True)
@@ -70,13 +76,16 @@ def policy(name: str, catalogue: Catalogue) -> Policy:
     return found
 
 
-def _method(text: Written, at: tuple[Step, ...]) -> Method:
+def _method(text: Written, at: tuple[Step, ...]) -> str:
     told = text.item.find((*at, "method")).plain()
     names = told if isinstance(told, list) else [told]
     if len(names) != 1:
         raise text.fault((*at, "method"), "the testbed has one method for each station")
-    _among(text, (*at, "method"), names[0], tuple(METHODS))
-    return METHODS[names[0]]
+    method: str = names[0]
+    _among(text, (*at, "method"), method, tuple(METHODS))
+    if method in SHORT_KEYS and not text.values.get("legacy", False):
+        raise text.fault((*at, "method"), f"legacy = true is needed for {method}")
+    return method
 
 
 def _ipsec(naming: Written, at: tuple[Step, ...], catalogue: Catalogue) -> Ipsec:

@@ -125,6 +125,10 @@ fn catalogue_with(policy: &str) -> Catalogue {
         ),
         entry(
             Kind::Exchange,
+            ("eap-tls-rsa1024", filed!("exchanges/eap-tls-rsa1024")),
+        ),
+        entry(
+            Kind::Exchange,
             ("eap-tls-resumed", filed!("exchanges/eap-tls-resumed")),
         ),
         entry(Kind::Exchange, ("eap-peap", filed!("exchanges/eap-peap"))),
@@ -323,6 +327,7 @@ fn access_has_the_messages_that_real_components_send() {
         ("eap-peap", 21, 3323, 20, 6127),
         ("eap-ttls-pap", 13, 2792, 12, 4504),
         ("eap-tls-p256", 11, 2723, 10, 4164),
+        ("eap-tls-rsa1024", 11, 3372, 10, 4817),
         ("eap-tls-resumed", 7, 579, 6, 1460),
     ] {
         let catalogue = catalogue_with(&access(&format!("\"{method}\"")));
