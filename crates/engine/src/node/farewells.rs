@@ -4,9 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use super::proof::Unproven;
 use super::session_id::SessionId;
 use super::{Node, Timer};
-use crate::ike::{Fact, Spi};
+use crate::ike::{Fact, Outbox, Spi};
 use crate::ikev2::message::Message;
 use crate::ikev2::session::{Means, Session as Ikev2};
 use crate::sa::Path;
@@ -21,8 +22,19 @@ struct Farewell {
     ike: Box<Ikev2>,
     /// Our SPIs by which messages find it.
     spis: Vec<Spi>,
+    /// It has not shown that it is where it went.
+    unproven: Option<Box<Unproven>>,
     until: Instant,
     armed: Option<Instant>,
+}
+
+impl Farewell {
+    fn withhold(&mut self, out: &mut Outbox) {
+        let there = self.ike.path().remote.ip();
+        if let Some(unproven) = &mut self.unproven {
+            unproven.withhold(there, out);
+        }
+    }
 }
 
 /// All sessions that are over and whose peers do not know yet.
@@ -42,10 +54,16 @@ impl Farewells {
         self.by_spi.get(&spi).copied()
     }
 
-    fn add(&mut self, id: SessionId, ike: Box<Ikev2>, until: Instant) {
+    fn add(
+        &mut self,
+        id: SessionId,
+        (ike, unproven): (Box<Ikev2>, Option<Box<Unproven>>),
+        until: Instant,
+    ) {
         let farewell = Farewell {
             ike,
             spis: Vec::new(),
+            unproven,
             until,
             armed: None,
         };
@@ -78,8 +96,15 @@ impl Farewells {
 
 impl Node {
     /// The session of this number was removed, and its peer does not know yet.
-    pub(super) fn say_farewell(&mut self, id: SessionId, ike: Box<Ikev2>, now: Instant) {
-        self.farewells.add(id, ike, now + FAREWELL);
+    /// `unproven`: it has not shown that it is where it went.
+    pub(super) fn say_farewell(
+        &mut self,
+        id: SessionId,
+        ike: Box<Ikev2>,
+        unproven: Option<Box<Unproven>>,
+        now: Instant,
+    ) {
+        self.farewells.add(id, (ike, unproven), now + FAREWELL);
         self.arm_farewell(id);
     }
 
@@ -108,8 +133,11 @@ impl Node {
             addresses: &[],
             maker: None,
         };
+        let home = it.ike.path();
         let facts = it.ike.on_message(path, message, means, now, &mut out);
         it.ike.learn(&out);
+        it.withhold(&mut out);
+        self.bound(&mut out, home, path, message.octets().len());
         self.flush(None, out);
         let mut has_failed = false;
         for fact in facts {
@@ -132,14 +160,14 @@ impl Node {
         };
         it.armed = None;
         let mut out = it.ike.outbox();
-        let is_late = it.until <= now;
-        let went = it.ike.on_deadline(&mut self.random, now, &mut out);
-        match is_late {
-            true => out.messages.clear(),
-            false => it.ike.learn(&out),
+        let mut is_over = it.until <= now;
+        if !is_over {
+            is_over = it.ike.on_deadline(&mut self.random, now, &mut out).is_err();
+            it.ike.learn(&out);
+            it.withhold(&mut out);
         }
         self.flush(None, out);
-        self.go_on_leaving(id, is_late || went.is_err(), now);
+        self.go_on_leaving(id, is_over, now);
     }
 
     /// Forgets a session that is over if its peer knows, or need not be told any more.

@@ -492,12 +492,7 @@ impl Node {
         };
         let there = session.path().remote.ip();
         if let Some(unproven) = session.unproven.as_mut() {
-            out.messages.retain(|sent| {
-                let is_bound = sent.path.remote.ip() == there && sent.step.is_request();
-                let may_go = !is_bound || unproven.pays(sent.octets());
-                unproven.is_withholding |= !may_go;
-                may_go
-            });
+            unproven.withhold(there, out);
         }
     }
 }

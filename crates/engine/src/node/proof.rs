@@ -84,6 +84,16 @@ impl Unproven {
         may_go
     }
 
+    /// Takes requests that may not go there out of an outbox.
+    pub(super) fn withhold(&mut self, there: IpAddr, out: &mut Outbox) {
+        out.messages.retain(|sent| {
+            let is_bound = sent.path.remote.ip() == there && sent.step.is_request();
+            let may_go = !is_bound || self.pays(sent.octets());
+            self.is_withholding |= !may_go;
+            may_go
+        });
+    }
+
     /// Whether a request of this size may go there.
     pub(super) fn pays(&mut self, octets: usize) -> bool {
         let rest = self.for_questions.checked_sub(octets as u64);

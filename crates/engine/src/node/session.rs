@@ -428,6 +428,10 @@ impl Node {
             let mut out = session.ike.outbox();
             let random = &mut self.random;
             is_leaving = session.ike.leave(exchange, random, now, &mut out);
+            let there = session.path().remote.ip();
+            if let (true, Some(unproven)) = (session.ike.is_v2(), &mut session.unproven) {
+                unproven.withhold(there, &mut out);
+            }
             self.flush(None, out);
         }
         self.give_up(id, &session, &cause, now);
@@ -444,7 +448,7 @@ impl Node {
         if let Ike::V2(mut ike) = session.ike {
             let is_by_peer = matches!(cause, EndCause::DeletedByPeer | EndCause::Failed(_));
             match is_leaving {
-                true => self.say_farewell(id, ike, now),
+                true => self.say_farewell(id, ike, session.unproven, now),
                 false if is_by_peer => self.last_answers.keep(ike.take_answers(), now),
                 false => {}
             }

@@ -8,6 +8,7 @@ use crate::ike::Outbox;
 use crate::ikev1::message::Message;
 use crate::ikev1::tests::pair::JANUARY_2027;
 use crate::node::proof::FOR_QUESTIONS;
+use crate::sa::Via;
 
 const VICTIM: [u8; 4] = [203, 0, 113, 66];
 const ELSEWHERE: [u8; 4] = [192, 0, 2, 177];
