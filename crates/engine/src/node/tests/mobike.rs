@@ -745,6 +745,23 @@ fn a_forged_source_gets_three_times_what_came_from_there_and_the_station_is_foun
     assert!(sent_to(&world, VICTIM) <= 3 * came);
 }
 
+#[test]
+fn the_end_of_a_session_is_not_told_to_a_forged_source_beyond_that() {
+    let mut world = up(220, |_, _| {});
+    world.network.dead.push(VICTIM.into());
+    moves_for_good(&mut world, WIFI);
+    let update = world.network.wire.last_mut().expect("the update");
+    update.path.remote.set_ip(VICTIM.into());
+    let came = update.octets.len() as u64;
+    let delay = world.network.delay;
+    world.run(delay);
+    assert_eq!(world.ends[1].path().remote.ip(), IpAddr::from(VICTIM));
+    world.command(1, Command::Stop);
+    world.run(Duration::from_secs(5));
+    let sent = sent_to(&world, VICTIM);
+    assert!(sent <= 3 * came, "{sent} for {came}");
+}
+
 /// A packet left the old address over the new network, and the NAT gave it a port of its own. The
 /// update comes from another one, and counts once.
 #[test]
