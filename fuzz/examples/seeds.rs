@@ -60,12 +60,9 @@ fn main() {
         let octets = script::write(&ops);
         let ops = script::read(&octets);
         ops.iter().for_each(|op| drop(stage.play(op)));
-        for reason in DropReason::ALL {
-            let count = stage.node().drops().of(reason);
-            if count > 0 {
-                println!("  {} {count}", reason.name());
-            }
-        }
+        let drops = stage.node().drops();
+        let counted = DropReason::ALL.into_iter().filter(|it| drops.of(*it) > 0);
+        counted.for_each(|it| println!("  {} {}", it.name(), drops.of(it)));
         keep("responder", &name, &octets, stage.facts());
         stage.end();
     }
@@ -104,12 +101,12 @@ fn keep(target: &str, name: &str, octets: &[u8], facts: &[String]) {
     facts.iter().for_each(|fact| println!("  {fact}"));
     let folder = format!("{}/seeds/{target}", env!("CARGO_MANIFEST_DIR"));
     if std::env::args().any(|it| it == "--check") {
-        let kept = std::fs::read(format!("{folder}/{name}")).unwrap_or_default();
-        assert!(
-            kept == octets,
-            "seeds/{target}/{name} is another one: run `cargo run --example seeds`"
+        let kept = std::fs::read(format!("{folder}/{name}"));
+        let is_same = kept.is_ok_and(|it| it == octets);
+        return assert!(
+            is_same,
+            "{target}/{name} is another one: run it without --check"
         );
-        return;
     }
     std::fs::create_dir_all(&folder).expect("a folder");
     std::fs::write(format!("{folder}/{name}"), octets).expect("a file");
@@ -595,11 +592,8 @@ fn flood() -> (String, Vec<Op>) {
             flags: wire::isakmp::Flags(number),
             message_id: number.into(),
         };
-        let octets = header.write(&[]);
-        ops.push(Op::Datagram {
-            from: number,
-            octets,
-        });
+        let (from, octets) = (number, header.write(&[]));
+        ops.push(Op::Datagram { from, octets });
     }
     ops.push(Op::Wait(3_100));
     ("flood".into(), ops)

@@ -1,8 +1,8 @@
 //! `--capture FILE.pcapng` records the outer datagrams, IKE and ESP, as raw IP packets. A separate
 //! thread writes them. Beside it, `FILE.pcapng.keys` is a Wireshark configuration folder that
-//! decrypts them: `WIRESHARK_CONFIG_DIR=FILE.pcapng.keys tshark -r FILE.pcapng`. Between the packets
-//! stand lines of ours, in systemd Journal Export Blocks: what we have read in each IKE message.
-//! They are there for what Wireshark cannot decrypt.
+//! decrypts them: `WIRESHARK_CONFIG_DIR=FILE.pcapng.keys tshark -r FILE.pcapng`. Between the
+//! packets stand lines of ours, in systemd Journal Export Blocks: what we have read in each IKE
+//! message, for what Wireshark cannot decrypt.
 //!
 //! IP and UDP headers are rebuilt from what the sockets know: identification is 0 and the TTL is
 //! 64. A full queue drops and counts, so that packet threads never wait. Follows

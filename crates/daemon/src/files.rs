@@ -127,9 +127,7 @@ pub fn check_secret(file: &File, path: &Path) -> io::Result<()> {
     let why = if !found.is_file() {
         format!("{name} is no plain file")
     } else if owner != Uid::effective().as_raw() && owner != 0 {
-        format!(
-            "{name} has a secret and belongs to user {owner}, not to root or to us: `chown root {name}`"
-        )
+        format!("{name} has a secret and belongs to user {owner}: `chown root {name}`")
     } else if found.permissions().mode() & OTHERS != 0 {
         format!("others may read or change {name}, which has a secret: `chmod 600 {name}`")
     } else {

@@ -137,11 +137,8 @@ impl Node {
     }
 
     fn on_ikev2(&mut self, id: SessionId, path: Path, message: &Message<'_>, now: Instant) {
-        if message.is_response() && message.id() == 0 && self.has_proven_elsewhere(id, now) {
-            return self.drops.count(DropReason::UnexpectedMessage);
-        }
-        if self.is_from_elsewhere(id, path) {
-            return self.drops.count(DropReason::UnprovenPath);
+        if let Some(reason) = self.ignores(id, path, message, now) {
+            return self.drops.count(reason);
         }
         let room = self.room_to_authenticate(id, message, now);
         if room == Room::None {
@@ -206,6 +203,22 @@ impl Node {
         self.sessions.rename(id);
         self.arm_session(id);
         self.keep_secrets();
+    }
+
+    /// Why a message is not even read.
+    fn ignores(
+        &self,
+        id: SessionId,
+        path: Path,
+        message: &Message<'_>,
+        now: Instant,
+    ) -> Option<DropReason> {
+        let is_first_answer = message.is_response() && message.id() == 0;
+        if is_first_answer && self.has_proven_elsewhere(id, now) {
+            return Some(DropReason::UnexpectedMessage);
+        }
+        let is_elsewhere = self.is_from_elsewhere(id, path);
+        is_elsewhere.then_some(DropReason::UnprovenPath)
     }
 
     /// Whether a half-open exchange may go on with this message: the next steps cost signatures.

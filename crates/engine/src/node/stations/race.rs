@@ -1,6 +1,6 @@
 //! Tries a gateway's addresses in turn, without waiting for each to fail (RFC 8305 §5). The first
-//! one that **authenticates** is used. An unauthenticated answer, which anybody can send who sees our
-//! request, only delays the other attempts, once for each address and for a limited time.
+//! one that **authenticates** is used. An unauthenticated answer, which anybody can send who sees
+//! our request, only delays the other attempts, once for each address and for a limited time.
 //!
 //! If a gateway says that it does not know the tunnel, a new attempt races against the tunnel,
 //! which stays until the gateway has authenticated again.
