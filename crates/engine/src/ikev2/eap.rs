@@ -159,6 +159,11 @@ impl Examining {
         }
     }
 
+    /// Whether a server of RADIUS has seen what may be a password of the peer's.
+    pub(super) fn has_guess(&self) -> bool {
+        matches!(&self.backend, Backend::Relay(relay) if relay.has_guess())
+    }
+
     fn relay_mut(&mut self) -> Option<&mut Relay> {
         match &mut self.backend {
             Backend::Own(_) => None,

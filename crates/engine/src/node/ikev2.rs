@@ -217,7 +217,8 @@ impl Node {
         if is_first_answer && self.has_proven_elsewhere(id, now) {
             return Some(DropReason::UnexpectedMessage);
         }
-        let is_elsewhere = self.is_from_elsewhere(id, path);
+        let session = self.sessions.get(&id)?;
+        let is_elsewhere = session.began_elsewhere(path);
         is_elsewhere.then_some(DropReason::UnprovenPath)
     }
 

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::Node;
+use super::proof::AMPLIFICATION;
 use crate::ike::retransmit::Answered;
 use crate::ike::{Outbox, Role, Spi};
 use crate::ikev2::message::Message;
@@ -66,6 +67,10 @@ impl Node {
         let Some(answered) = self.last_answers.by_spi.get_mut(&message.own_spi()) else {
             return false;
         };
+        // It may come from anywhere.
+        if answered.octets() as u64 > AMPLIFICATION * message.octets().len() as u64 {
+            return false;
+        }
         let mut out = Outbox::default();
         if answered
             .take_duplicate(message.octets(), &mut out)

@@ -95,7 +95,7 @@ impl Node {
                 }
             };
         };
-        if self.is_from_elsewhere(id, path) {
+        if self.sessions[&id].began_elsewhere(path) {
             return self.drops.count(DropReason::UnprovenPath);
         }
         let is_established = self.hear(id);

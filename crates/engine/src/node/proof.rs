@@ -25,7 +25,6 @@ use std::net::IpAddr;
 
 use crate::counters::DropReason;
 use crate::ike::Outbox;
-use crate::node::session::Stage;
 use crate::node::session_id::SessionId;
 use crate::node::ways::Way;
 use crate::node::{Event, Node};
@@ -103,14 +102,6 @@ impl Unproven {
 }
 
 impl Node {
-    /// Whether a message of a half-open exchange comes from another address than the first one.
-    pub(super) fn is_from_elsewhere(&self, id: SessionId, path: Path) -> bool {
-        let session = self.sessions.get(&id);
-        session.is_some_and(|it| {
-            matches!(it.stage, Stage::HalfOpen(_)) && it.path().remote.ip() != path.remote.ip()
-        })
-    }
-
     /// Takes out of an outbox what is more than an answer to `octets` from `path` may have, if the
     /// session's peer was not there: it was at `home`.
     pub(super) fn bound(&mut self, out: &mut Outbox, home: Path, path: Path, octets: usize) {

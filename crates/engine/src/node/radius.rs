@@ -94,7 +94,9 @@ impl Node {
             return;
         };
         let path = session.path();
-        if matches!(verdict, Verdict::Reject { .. }) {
+        // A refused certificate, or a name that is not let in, is no guess.
+        let is_guess = session.ike.v2().is_some_and(|ike| ike.has_sent_password());
+        if is_guess && matches!(verdict, Verdict::Reject { .. }) {
             self.proof_was_wrong(path.remote.ip(), now);
         }
         let Some(session) = self.sessions.get_mut(&id) else {

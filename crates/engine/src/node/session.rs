@@ -159,6 +159,12 @@ impl Session {
         self.connection().is_some_and(|it| it.name == connection)
     }
 
+    /// Whether it is half-open and began at another address than this one.
+    pub(super) fn began_elsewhere(&self, path: Path) -> bool {
+        let is_half_open = matches!(self.stage, Stage::HalfOpen(_));
+        is_half_open && self.path().remote.ip() != path.remote.ip()
+    }
+
     #[cfg(test)]
     pub(super) fn slot(&self) -> Option<&super::half_open::Slot> {
         match &self.stage {

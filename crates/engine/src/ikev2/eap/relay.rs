@@ -80,6 +80,11 @@ impl Relay {
         }
     }
 
+    /// Whether a server was given what may be a password, and has not said that it is right.
+    pub(super) fn has_guess(&self) -> bool {
+        self.has_guess
+    }
+
     /// Whether a password was tried and nobody has said that it is right.
     pub(super) fn is_tried(&self) -> bool {
         self.is_tried

@@ -20,6 +20,15 @@ impl Session {
         examining.is_some_and(|it| it.is_unsettled())
     }
 
+    /// Whether a server of RADIUS has seen what may be a password of the peer's.
+    pub fn has_sent_password(&self) -> bool {
+        let State::Answering(answering) = &self.state else {
+            return false;
+        };
+        let examining = answering.examining.as_ref();
+        examining.is_some_and(|it| it.has_guess())
+    }
+
     /// What a server has answered to [`Fact::AsksServer`]. [`Fact::Failed`] ends the session.
     pub fn examined(
         &mut self,

@@ -24,6 +24,8 @@ struct Radius {
     datagrams: usize,
     session_timeout: Option<u32>,
     users: &'static [&'static str],
+    /// Every name is refused at once.
+    refuses_names: bool,
     /// What repeated requests get again.
     answered: BTreeMap<Vec<u8>, Vec<u8>>,
 }
@@ -38,6 +40,7 @@ impl Radius {
             datagrams: 0,
             session_timeout: None,
             users: &["alice"],
+            refuses_names: false,
             answered: BTreeMap::new(),
         }
     }
@@ -56,6 +59,10 @@ impl Radius {
         }
         let packet = Packet::parse(request).expect("a request");
         let mut eap = Eap::parse(&packet.eap()).expect("a packet");
+        if self.refuses_names {
+            let refusal = Eap::verdict(false, eap.id());
+            return Some(Reply::of(Code::AccessReject, &refusal).to(request));
+        }
         let state = packet.all(Kind::State).next();
         let number = match state {
             Some(octets) => usize::from(octets[0]),
@@ -309,6 +316,25 @@ fn a_wrong_password_counts_though_its_sender_does_not_wait_for_the_refusal() {
 #[test]
 fn a_gateway_that_ends_the_exchange_itself_counts_nothing() {
     assert!(!counts(guessed(207), |world| world.command(1, Command::Stop)));
+}
+
+#[test]
+fn a_refused_name_is_no_wrong_password() {
+    let mut world = world(210, &[ONE]);
+    let mut radius = Radius::new();
+    radius.refuses_names = true;
+    radius.run(&mut world, Duration::from_secs(600));
+    let rejects = world.ends[1].node.status(world.now).radius[0]
+        .counts
+        .rejects;
+    assert!(rejects > 15, "{rejects}");
+    let (from, now) = (IpAddr::from(NAT), world.now);
+    let quotas = &mut world.ends[1].node.quotas;
+    for _ in 0..10 {
+        assert!(quotas.may_try(from, now).is_ok());
+        quotas.was_wrong(from, now);
+    }
+    assert!(quotas.may_try(from, now).is_err());
 }
 
 #[test]
