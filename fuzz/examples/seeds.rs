@@ -27,6 +27,9 @@ use wire::isakmp::{
     Transform, payloads, write_payloads,
 };
 
+// What the flags of `fuzz/run.sh` put into all code calls libFuzzer.
+use libfuzzer_sys as _;
+
 use fuzz::mobility;
 use fuzz::responder::world::{self, Stage};
 use fuzz::responder::{ikev1, ikev2};

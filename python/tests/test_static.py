@@ -58,7 +58,7 @@ def program() -> Path:
     if named := os.environ.get("CARAVAN_STATIC"):
         return Path(named)
     folder = TOP / "target" / "static-tests"
-    quick = {"LTO": "off", "CODEGEN_UNITS": "16", "OPT_LEVEL": "1"}
+    quick = {"LTO": "off", "CODEGEN_UNITS": "16", "OPT_LEVEL": "0", "DEBUG": "0"}
     own = {f"CARGO_PROFILE_RELEASE_{name}": value for name, value in quick.items()}
     own |= {"CARAVAN_STATIC_FOLDER": str(folder)}
     subprocess.run(

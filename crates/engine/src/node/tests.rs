@@ -1115,6 +1115,24 @@ fn a_gateway_is_ready_to_receive_and_keeps_its_answers_before_it_says_so() {
     assert_eq!(trail[first.expect("quick 1")..][..expected.len()], expected);
 }
 
+#[test]
+fn a_gateway_of_ikev2_is_as_ready_before_its_answer() {
+    let mut world = World::of(Version::V2, 37, |_, _| {});
+    world.run(Duration::from_secs(2));
+    let trail = &world.ends[1].seen.trail;
+    let [asked, answered] = [1, 2].map(|number| Act::Message(Step::Auth(number)));
+    let first = trail.iter().position(|act| *act == asked);
+    let expected = [
+        asked,
+        Act::Install(Direction::Inbound),
+        Act::Expect,
+        answered,
+        Act::Install(Direction::Outbound),
+        Act::Forget,
+    ];
+    assert_eq!(trail[first.expect("auth 1")..][..expected.len()], expected);
+}
+
 type Change = Arc<dyn Fn(&mut Connection, bool) + Send + Sync>;
 
 /// The path of a datagram that a host receives on its socket of this port.

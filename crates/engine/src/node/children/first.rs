@@ -4,7 +4,7 @@
 use super::super::session_id::SessionId;
 use super::super::{Event, Node};
 use super::selectors::{common, listed, wanted_selectors};
-use crate::config::Connection;
+use crate::config::{ChildLayer, Connection};
 use crate::ike::{AgreedChild, FirstChild};
 use crate::sa::{ChildId, Mode, Path};
 use crate::selector::TrafficSelector;
@@ -50,7 +50,9 @@ impl Node {
     ) -> Option<FirstChild> {
         let entry = self.children.get(&child)?;
         let (mut local, remote) = wanted_selectors(entry, path, &[]);
-        let is_dynamic = entry.local.is_empty() && entry.child().mode == Mode::Tunnel;
+        let of = entry.child();
+        let is_around = of.layer == ChildLayer::Around;
+        let is_dynamic = entry.local.is_empty() && of.mode == Mode::Tunnel && !is_around;
         if is_dynamic && connection.wants_inner.is_any() {
             local = everything_towards(&remote);
         }

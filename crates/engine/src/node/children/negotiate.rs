@@ -184,6 +184,7 @@ impl Node {
         let child = agreed.child;
         let home = self.home_of(id, child);
         self.install(home, child, &agreed.negotiated, Direction::Inbound);
+        self.expect_answers(home, child, &agreed.negotiated);
         self.conclude(id, now);
         self.child_complete(id, agreed, now);
         self.arm_session(id);
@@ -387,8 +388,8 @@ impl Node {
         true
     }
 
-    /// The initiator may send packets right after message 3, and a server may answer them before we
-    /// have read message 3. The answer waits for the outbound SA.
+    /// The initiator may send packets right after message 3 of IKEv1, or our answer of IKEv2, and a
+    /// server may answer them before the outbound SA is there. The answer waits for it.
     fn expect_answers(&mut self, id: SessionId, child: ChildId, negotiated: &NegotiatedChild) {
         let (Some(session), Some(entry)) = (self.sessions.get(&id), self.children.get(&child))
         else {

@@ -3,14 +3,15 @@
 use wire::ip::protocol::{AH, ESP};
 
 use super::*;
+use crate::config::Version;
 use crate::sa::Via;
 
 /// AH of SHA-256 without its IP header.
 const AH_OCTETS: usize = 28;
 
-/// Both ends with two layers, after the first seconds.
-fn layered(seed: u8) -> World {
-    World::new(seed, |connection, _| {
+/// Both ends with two layers, before their first message has come.
+fn layered(version: Version, seed: u8) -> World {
+    World::of(version, seed, |connection, _| {
         connection.encapsulation = Encapsulation::Auto;
         let inside = Child {
             layer: ChildLayer::Inside,
@@ -28,8 +29,9 @@ fn layered(seed: u8) -> World {
     })
 }
 
-fn settled(seed: u8) -> World {
-    let mut world = layered(seed);
+/// The same without a NAT, after the first seconds.
+fn settled(version: Version, seed: u8) -> World {
+    let mut world = layered(version, seed);
     // The first message was already sent: it is lost and repeated.
     world.network.nat = None;
     world.network.wire.clear();
@@ -54,7 +56,7 @@ fn suites(world: &World, end: usize) -> Vec<String> {
 
 #[test]
 fn a_packet_is_sealed_by_esp_and_again_by_ah_and_comes_out_whole() {
-    let mut world = settled(210);
+    let mut world = settled(Version::V1, 210);
     for end in [0, 1] {
         let wanted = ["ah-sha256-modp2048", "aes128gcm16-modp2048"];
         assert_eq!(suites(&world, end), wanted);
@@ -69,8 +71,25 @@ fn a_packet_is_sealed_by_esp_and_again_by_ah_and_comes_out_whole() {
 }
 
 #[test]
+fn ikev2_agrees_on_both_layers_before_any_packet_asks_for_them() {
+    let mut world = settled(Version::V2, 215);
+    for end in [0, 1] {
+        let wanted = ["ah-sha256", "aes128gcm16-modp2048"];
+        assert_eq!(suites(&world, end), wanted);
+    }
+    // The layer around came with the authentication.
+    let asked = |it: &&Act| **it == Act::Message(Step::Create(1));
+    assert_eq!(world.ends[0].seen.trail.iter().filter(asked).count(), 1);
+    assert_eq!(world.ends[0].failure(), None);
+    world.packet();
+    world.run(Duration::from_secs(1));
+    assert_eq!(world.ends[1].seen.opened.len(), 1);
+    assert_eq!(world.ends[0].seen.opened.len(), 1);
+}
+
+#[test]
 fn esp_of_two_layers_is_taken_out_of_ah_alone() {
-    let mut world = settled(211);
+    let mut world = settled(Version::V1, 211);
     let (path, octets) = sent(&mut world);
     let now = world.now;
     let wrong = |world: &World| {
@@ -91,7 +110,7 @@ fn esp_of_two_layers_is_taken_out_of_ah_alone() {
 
 #[test]
 fn both_layers_are_renewed_and_packets_go_on() {
-    let mut world = settled(212);
+    let mut world = settled(Version::V1, 212);
     for end in [0, 1, 0] {
         world.command(end, Command::RekeyChildren("road".into()));
         world.run(Duration::from_secs(20));
@@ -111,7 +130,7 @@ fn both_layers_are_renewed_and_packets_go_on() {
 
 #[test]
 fn without_the_layer_around_nothing_leaves() {
-    let mut world = settled(213);
+    let mut world = settled(Version::V1, 213);
     let (around, spi) = {
         let mut all = world.ends[0].node.children.values();
         let around = all.find(|entry| entry.child().layer == ChildLayer::Around);
@@ -128,7 +147,7 @@ fn without_the_layer_around_nothing_leaves() {
 
 #[test]
 fn two_layers_do_not_pass_a_nat_and_say_so() {
-    let mut world = layered(214);
+    let mut world = layered(Version::V1, 214);
     world.run(Duration::from_secs(5));
     assert_eq!(world.ends[0].seen.outbound.len(), 0);
     let failure = world.ends[0].failure().expect("a sentence");
