@@ -295,7 +295,7 @@ fn issue(args: &IssueArgs, now: i64) -> anyhow::Result<Made> {
     let makes_key = args.key.is_none() && args.csr.is_none() && draft.is_none();
     let written = [Some(&certificate_path), makes_key.then_some(&key_path)];
     if let Some(there) = written.into_iter().flatten().find(|p| p.exists()) {
-        bail!("{} already exists: remove it first", there.display());
+        bail!(profile::stands(there));
     }
     let own = match args.key.is_none() && args.csr.is_none() {
         true => Some(args.kind.generate(args.bits.unwrap_or(RSA_BITS))?),

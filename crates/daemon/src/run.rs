@@ -44,8 +44,8 @@ use wire::mip4::PORT as MOBILE_PORT;
 use crate::blocks;
 use crate::capture::{Capture, Keys, Tap};
 use crate::config::{Loaded, connection_names};
-use crate::control::Reply;
 use crate::control::server::{Call, ControlServer};
+use crate::control::{ControlError, Reply};
 use crate::count_file::CountFile;
 use crate::kept_file::KeptFile;
 use crate::options::RunOptions;
@@ -100,7 +100,11 @@ pub fn run(options: RunOptions) -> anyhow::Result<()> {
     // Does not wait for a name that is still being resolved.
     runtime.shutdown_background();
     // In the background, the terminal gets the error too.
-    if ended.is_err() && !is_told {
+    let is_another = ended.as_ref().is_err_and(|error| {
+        let found = error.downcast_ref::<ControlError>();
+        matches!(found, Some(ControlError::AlreadyRuns { .. }))
+    });
+    if ended.is_err() && !is_told && !is_another {
         let names = connection_names(&place.0).unwrap_or_default();
         if let Some(sentence) = blocks::standing(&place.1, &names) {
             warn!("{sentence}");

@@ -65,7 +65,7 @@ fn line(source: &mut impl Read, is_end: impl Fn(u8) -> bool) -> io::Result<Zeroi
     let text = core::str::from_utf8(&octets[..len]).map_err(io::Error::other)?;
     let text = text.trim_end_matches('\r');
     match text.is_empty() {
-        true => Err(io::ErrorKind::UnexpectedEof.into()),
+        true => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it is empty")),
         false => Ok(Zeroizing::new(text.to_owned())),
     }
 }

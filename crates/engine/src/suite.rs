@@ -74,7 +74,10 @@ pub enum SuiteFault {
         nearest: Option<&'static str>,
     },
     /// A second word of the same sort.
-    #[error("{proposal:?}: {word:?} is a second {sort}; write a proposal for each")]
+    #[error(
+        "{proposal:?}: {word:?} is a second {sort}; write a proposal for each{}",
+        or_both(.word)
+    )]
     Twice {
         /// The whole proposal.
         proposal: String,
@@ -101,6 +104,14 @@ pub enum SuiteFault {
         /// The contradiction.
         why: &'static str,
     },
+}
+
+/// ML-KEM may come on top of another method (RFC 9370).
+fn or_both(word: &str) -> String {
+    match word.starts_with("mlkem") {
+        true => format!(", or ke1_{word} to have both"),
+        false => String::new(),
+    }
 }
 
 impl EspSuite {

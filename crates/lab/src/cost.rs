@@ -77,7 +77,7 @@ mod works;
 pub use accounting::{Accounting, NoFormula, Parts, UnknownAccounting};
 pub use bill::{Bill, Direction, Part};
 pub use cell::Cell;
-pub use device::{Clock, Device, Price, PricedPart, Refusal, WorkTime, of_suite};
+pub use device::{Clock, Device, Price, PricedPart, Protection, Refusal, WorkTime, of_suite};
 pub use hosts::{Cut, Hosts, Load, Sent, Wire};
 pub use measured::HostPath;
 pub use policy::{Exchange, Keys, Policy, Proof, Proposal};

@@ -90,12 +90,12 @@ pub(crate) fn price(request: &str) -> Result<String, Refused> {
         None | Some(Way::Seal) => Direction::Seal,
         Some(Way::Open) => Direction::Open,
     };
-    let policy = match &request.suite {
-        PolicyRequest::Suite(suite) => cost::of_suite(&profile, suite)?,
-        PolicyRequest::File { file, text } => Policy::parse(file, text)?,
+    let protection = match &request.suite {
+        PolicyRequest::Suite(word) => cost::Protection::named(&profile, word)?,
+        PolicyRequest::File { file, text } => Policy::parse(file, text)?.into(),
     };
     let device = Device::new(profile, clock)?;
-    write(&device.price(&policy, request.bytes, direction)?)
+    write(&device.price_of(&protection, request.bytes, direction)?)
 }
 
 pub(crate) fn model(held: &Held) -> Result<String, Refused> {

@@ -29,6 +29,9 @@ TIMED = (GAP, SETUP, DEVICE)
 """Budgets that depend on what a device computes."""
 WORK = "\nwork = "
 """What a text of messages has if the device computes for one of them."""
+RADIO_CIPHERS = {"wep": "wep-104", "tkip": "tkip", "ccmp": "ccmp-128", "gcmp": "gcmp-256"}
+"""The cipher of a wireless link that gives a frame the octets of an exchange."""
+ONE_MESSAGE = '\nfrom = "node"\nsays = "one"\nsource = "one"\nbytes = 84\n'
 EMPTY = 'name = "empty"\ntitle = "no messages"\n'
 
 
@@ -226,12 +229,13 @@ class _Meter:
             if not fault.is_unpriced:
                 raise
             self._leave_out(fault.brief)
-            found = _exchange(text, link, None, size, behind=behind)
+            known = _without_unpriced(text, device)
+            found = _exchange(known, link, device, size, behind=behind)
         return Taken(found["rounds"], found["bytes"], found["send_s"], found["gap_s"])
 
     def _leave_out(self, why: str) -> None:
-        """Times without what the device computes for messages are the least."""
-        self.notes[f"times leave out what the device computes for messages: {why}"] = None
+        """Times without a part of what the device computes for messages are the least."""
+        self.notes[f"times leave out what has no cost for messages: {why}"] = None
         self.least.add(self.measured)
 
     def _device_s(self, packets: float) -> float | None:
@@ -256,6 +260,8 @@ class _Meter:
     def _work_s(self, device: Device, layer: Layer) -> float | None:
         """What a layer takes of the device for all packets."""
         suite = layer.priced or layer.suite or layer.policy
+        if self.setting.has_software_radio and layer.at == ACCESS:
+            suite = RADIO_CIPHERS.get(layer.data, "")
         if not suite:
             self.notes[f"no cost of a packet of {layer.title} on a device"] = None
             return None
@@ -356,6 +362,31 @@ def _exchange(
     }
     answer: dict[str, Any] = core.ask(lambda: _lab.exchange(json.dumps(request)))
     return answer
+
+
+def _without_unpriced(text: str, device: Device | None) -> str:
+    """The same messages without the operations that have no cost on the device."""
+
+    def kept(line: str) -> str:
+        if not line.startswith(WORK[1:]):
+            return line
+        each = json.loads(line.removeprefix(WORK[1:]))
+        known = [operation for operation in each if _has_cost(operation, device)]
+        return f"work = {json.dumps(known)}" if known else ""
+
+    return "\n".join(map(kept, text.split("\n")))
+
+
+@cache
+def _has_cost(operation: str, device: Device | None) -> bool:
+    text = f"{EMPTY}[[message]]{ONE_MESSAGE}work = {json.dumps([operation])}\n"
+    try:
+        _exchange(text, _ANY, device, PING_BYTES)
+    except LabError as fault:
+        if not fault.is_unpriced:
+            raise
+        return False
+    return True
 
 
 def _combined(names: Sequence[str], sized: Callable[[float], float]) -> str:

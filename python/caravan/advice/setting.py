@@ -79,7 +79,8 @@ class Device:
 @dataclass(frozen=True)
 class Setting:
     """A scenario for the advisor. The first stay is where the client begins. `doubts` are what
-    the scenario may mean otherwise than it is read, in sentences."""
+    the scenario may mean otherwise than it is read, in sentences. `has_software_radio`: the
+    device itself seals frames of Wi-Fi, as most radios do for it."""
 
     name: str
     title: str
@@ -89,6 +90,7 @@ class Setting:
     traffic: tuple[Traffic, ...]
     device: Device | None
     doubts: tuple[str, ...] = ()
+    has_software_radio: bool = False
 
     @property
     def seconds(self) -> float:

@@ -184,7 +184,9 @@ def _options(
 def cost(
     *,
     profile: Annotated[str, typer.Option(help="a device: its name or a file")],
-    suite: Annotated[str, typer.Option(help="such as 3des-md5, aes128gcm16, or a policy file")],
+    suite: Annotated[
+        str, typer.Option(help="such as 3des-md5, aes128gcm16, ccmp-128, or a policy file")
+    ],
     packet_bytes: Annotated[
         float, typer.Option("--bytes", help="size before protection, as the profile counts it")
     ],

@@ -300,7 +300,8 @@ def price(
 ) -> dict[str, Any]:
     """The cost of one packet of `packet_bytes` on a device; times in ms, sizes in bytes.
 
-    `suite`: its words, the path of a policy file, or the name of a policy of SKIP.
+    `suite`: its words, the cipher of a wireless link (`ccmp-128`), the path of a policy file, or
+    the name of a policy of SKIP.
     """
     finite(bytes=packet_bytes)
     positive(mips=mips, mhz=clock_mhz)

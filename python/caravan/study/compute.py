@@ -17,7 +17,7 @@ from typing import Any, Self
 from caravan import _lab, recordings
 from caravan.study import agents, case, flows, hosts, measured, parameters, tables, tunnel, wireless
 from caravan.study.cells import Cell, Job, canonical, replication_ranges, run_request
-from caravan.study.metrics import DIVERGES, NEAR, Measure, bound
+from caravan.study.metrics import DIVERGES, LOWER, NEAR, Measure, bound
 from caravan.study.parsed import (
     AGENTS,
     CASE,
@@ -281,6 +281,8 @@ def answer(cell: Cell, found: ResolvedCell, level: str, results: Sequence[bytes]
     if cell.sweep.measure in ("tunnel", FLOWS):
         unpriced = (tunnel.bound(level, results[0], measure.metric) for measure in measures)
         bounds = [one or other for one, other in zip(bounds, unpriced, strict=True)]
+    if found.least is not None:
+        bounds = [LOWER if measure.metric in found.least else "" for measure in measures]
     if cell.sweep.measure == WIRELESS:
         # What is empty, and what a policy has not, is no bound.
         bounds = [bound if one.value else "" for one, bound in zip(measures, bounds, strict=True)]

@@ -127,6 +127,9 @@ def read_sweep(table: Table) -> Sweep:
         *((("reading", at, "set"), one.settings) for at, one in enumerate(sweep.readings)),
     ):
         for name in settings:
+            if name == "prices" and place[0] == "reading":
+                fault = "all readings of a sweep have the same prices: name them in its own set"
+                raise table.fault("reading", fault, *place[1:], name)
             if fault := unheard(sweep, name):
                 raise table.fault(str(place[0]), fault, *place[1:], name)
     _check_measure(table, sweep)

@@ -59,7 +59,7 @@ EXCHANGE_KEYS = ("through", "detection_s", "data_bytes", "clock_mhz")
 """The keys that a sweep of exchanges may set."""
 CASE_KEYS = ("case", "rate", "runs", "writes")
 """The keys that a sweep of cases may set."""
-STACK_KEYS = ("behind", "roams", "data_bytes", "clock_mhz", "as_of")
+STACK_KEYS = ("behind", "roams", "data_bytes", "clock_mhz", "as_of", "software_radio")
 """The keys that a sweep of stacks may set."""
 WIRELESS_KEYS = (
     "scenario",

@@ -65,6 +65,8 @@ class ResolvedCell:
     document: Mapping[str, Any]
     bytes_alone: tuple[str, ...] = ()
     """Nodes whose work is a lower bound, because no source gives their cost per packet."""
+    least: frozenset[str] | None = None
+    """Metrics that are lower bounds, where the measure itself knows them."""
     too_much: tuple[str, str] | None = None
     """The key of the scenario that would make a simulation take hours, and why."""
     policies: Policies | None = None
@@ -477,7 +479,7 @@ def _stack(cell: Cell, files: Files) -> ResolvedCell:
         "device": None if device == FREE else files.text("device", str(device)),
     }
     content = canonical({**request, "texts": stack.texts(policy)})
-    theory, is_bound = stack.priced(request)
+    theory, least = stack.priced(request)
     return ResolvedCell(
         scenario="",
         scenario_hash=hashlib.sha256(content.encode()).hexdigest(),
@@ -490,7 +492,8 @@ def _stack(cell: Cell, files: Files) -> ResolvedCell:
         packet_bytes=None,
         request=request,
         document={},
-        bytes_alone=(str(device),) if is_bound else (),
+        bytes_alone=(str(device),) if least and device != FREE else (),
+        least=least,
         theory=theory,
     )
 

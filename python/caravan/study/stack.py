@@ -11,7 +11,7 @@ from datetime import date
 from typing import Any
 
 from caravan import files
-from caravan.advice.costs import cost
+from caravan.advice.costs import BYTES, DEVICE, GAP, SETUP, cost
 from caravan.advice.setting import Device, Link, Place, Setting, Stay, Traffic, is_wifi_file
 from caravan.advice.stacks import ACCESS, TUNNEL, Layer, Stack, layers
 from caravan.advice.standings import VERDICTS, day
@@ -45,15 +45,28 @@ def _named(layer: Layer) -> tuple[str, ...]:
     return (*layer.setup, *layer.renewal, *data)
 
 
-def priced(request: Mapping[str, Any]) -> tuple[Mapping[str, float | None] | StudyError, bool]:
-    """The metrics of a cell, and whether its times are lower bounds."""
+LEAST = {
+    "message_bytes": BYTES,
+    "move_bytes": BYTES,
+    "first_sent_ms": SETUP,
+    "gap_ms": GAP,
+    "time_ms": DEVICE,
+    "byte_ns": DEVICE,
+}
+"""The budget of each metric that may be a lower bound."""
+
+
+def priced(
+    request: Mapping[str, Any],
+) -> tuple[Mapping[str, float | None] | StudyError, frozenset[str]]:
+    """The metrics of a cell, and those that are lower bounds."""
     stack, setting = _stack(request["stack"]), _setting(request)
     if not setting.is_all_wifi and any(layer.at == ACCESS for layer in stack.layers):
         raise StudyError.edit("link", f"{request['stack']} needs a link of Wi-Fi")
     try:
         found = cost(stack, setting)
     except Refused as fault:
-        return StudyError.of(fault), False
+        return StudyError.of(fault), frozenset()
     size = setting.traffic[0].packet_bytes
     has_device = setting.device is not None
     device_s = found.device_s if has_device else None
@@ -67,7 +80,7 @@ def priced(request: Mapping[str, Any]) -> tuple[Mapping[str, float | None] | Stu
         "time_ms": _milli(device_s),
         "byte_ns": None if device_s is None else device_s / size * 1e9,
         "standing": _standing(stack, str(request.get("as_of", ""))),
-    }, has_device and found.is_lower_bound
+    }, frozenset(metric for metric, budget in LEAST.items() if budget in found.least)
 
 
 def _standing(stack: Stack, as_of: str) -> float | None:
@@ -101,6 +114,7 @@ def _setting(request: Mapping[str, Any]) -> Setting:
             None,
             None if clock is None else float(clock),
         ),
+        has_software_radio=bool(request.get("software_radio", False)),
     )
 
 

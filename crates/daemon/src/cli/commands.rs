@@ -53,9 +53,16 @@ pub(super) fn detach(
         }
         config::load(config, Names::Needed)?;
         let log = service::log_path(runtime_dir, first);
-        let context = || format!("cannot start in the background ({})", log.display());
         let detached = service::detach(runtime_dir, first).await;
-        detached.with_context(context)
+        let is_refused = |it: &std::io::Error| it.kind() == ErrorKind::PermissionDenied;
+        let is_refused = detached.as_ref().is_err_and(is_refused);
+        detached.with_context(|| {
+            let hint = match is_refused {
+                true => "; run as root, or choose another folder by --runtime-dir",
+                false => "",
+            };
+            format!("cannot start in the background ({}){hint}", log.display())
+        })
     });
     let is_up = matches!(&started, Ok(code) if *code == ExitCode::SUCCESS);
     if !is_up && let Some(sentence) = blocks::standing(runtime_dir, &names) {

@@ -47,7 +47,7 @@ impl Credentials {
             ),
             ("users", digest(remote.users.iter().collect(), Vec::new())),
             (
-                "pre-shared key",
+                "pre-shared key or password",
                 digest(kept.collect(), vec![secret(local), secret(remote)]),
             ),
             (

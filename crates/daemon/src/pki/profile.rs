@@ -123,7 +123,7 @@ impl Draft {
         authority_pem: &str,
     ) -> anyhow::Result<Self> {
         if folder.exists() {
-            bail!("{} already exists: remove it first", folder.display());
+            bail!(stands(folder));
         }
         let gateway = client.gateway();
         if gateway.parse::<IpAddr>().is_err() && !is_host_name(gateway) {
@@ -310,6 +310,15 @@ fn password() -> anyhow::Result<Zeroizing<String>> {
         password.push(char::from(SIGNS[usize::from(octet % 32)]));
     }
     Ok(password)
+}
+
+/// The error for a file or folder that an earlier certificate has.
+pub(super) fn stands(path: &Path) -> String {
+    format!(
+        "{} already exists: choose another --name or --out; a certificate is valid until `caravan \
+         pki revoke` takes it",
+        path.display()
+    )
 }
 
 #[cfg(test)]

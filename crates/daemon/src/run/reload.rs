@@ -287,8 +287,8 @@ mod tests {
         let ends = ends.map(|(name, ended)| (name.to_owned(), ended)).into();
         assert_eq!(
             changes(&old, &new, &ends),
-            "keys: new pre-shared key; same: unchanged; times: changed (dpd_delay), 2 tunnels \
-             ended; young: added; gone: removed, 1 tunnel ended"
+            "keys: new pre-shared key or password; same: unchanged; times: changed (dpd_delay), 2 \
+             tunnels ended; young: added; gone: removed, 1 tunnel ended"
         );
     }
 
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(
             changes(&old, &new, &Ends::new()),
             "road: changed (children.more, children.net.local_ts, max_peers, remote.id, unique), \
-             new pre-shared key"
+             new pre-shared key or password"
         );
         let shown = format!("{:?}", new.keys);
         assert!(!shown.contains("secret of it"), "{shown}");

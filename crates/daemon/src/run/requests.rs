@@ -72,13 +72,15 @@ impl Process {
             return Ok(Reply::Failed { text });
         }
         let command = match ike {
-            true => Command::RekeyIke(connection),
-            false => Command::RekeyChildren(connection),
+            true => Command::RekeyIke(connection.clone()),
+            false => Command::RekeyChildren(connection.clone()),
+        };
+        let text = match ike {
+            true => format!("{connection}: new keys of IKE are being agreed on"),
+            false => format!("{connection}: new keys are being agreed on"),
         };
         self.input(Input::Command(command)).await?;
-        Ok(Reply::Done {
-            text: String::new(),
-        })
+        Ok(Reply::Done { text })
     }
 
     /// A client may use IKEv1 again.
@@ -154,9 +156,14 @@ impl Process {
         if let Err(text) = known(&connection, &names) {
             return Ok(Reply::Failed { text });
         }
+        let down = Input::Command(Command::Down(connection.clone()));
+        let ends = self.ends_of(down).await?;
+        if names.len() > 1 && self.awaits_clients(&connection) {
+            let ended = ends.get(&connection).copied().unwrap_or_default();
+            let text = ended_all(&connection, ended);
+            return Ok(Reply::Done { text });
+        }
         let text = format!("{connection} is down");
-        self.input(Input::Command(Command::Down(connection.clone())))
-            .await?;
         self.downed.insert(connection.clone());
         if self
             .mobility
@@ -182,6 +189,12 @@ impl Process {
         }
         Ok(Reply::Done { text })
     }
+
+    /// Whether clients begin this connection: it goes on as long as the program does.
+    fn awaits_clients(&self, name: &str) -> bool {
+        let mut all = self.loaded.engine.connections.iter();
+        all.any(|it| it.name == name && it.remote_addrs.is_empty())
+    }
 }
 
 /// Refuses a name that no connection has.
@@ -205,6 +218,16 @@ fn ended_peer(peer: &Identity, ended: Ended) -> String {
     }
 }
 
+/// What `down` has ended of a connection that clients begin.
+fn ended_all(connection: &str, ended: Ended) -> String {
+    let tunnels = match ended.tunnels {
+        0 => "no tunnel was up".to_owned(),
+        1 => "1 tunnel ended".to_owned(),
+        several => format!("{several} tunnels ended"),
+    };
+    format!("{connection}: {tunnels}; it still answers, so its clients may come again")
+}
+
 /// Lists the peers whose names are most like the wanted one.
 fn unknown_peer(connection: &str, wanted: &Identity, peers: &BTreeSet<&Identity>) -> String {
     let wanted = wanted.to_string();
@@ -226,6 +249,18 @@ fn unknown_peer(connection: &str, wanted: &Identity, peers: &BTreeSet<&Identity>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_clients_begin_is_not_down_after_their_tunnels() {
+        let told = |tunnels| {
+            let sessions = tunnels + 1;
+            ended_all("phones", Ended { sessions, tunnels })
+        };
+        let again = "it still answers, so its clients may come again";
+        assert_eq!(told(0), format!("phones: no tunnel was up; {again}"));
+        assert_eq!(told(1), format!("phones: 1 tunnel ended; {again}"));
+        assert_eq!(told(7), format!("phones: 7 tunnels ended; {again}"));
+    }
 
     #[test]
     fn the_end_of_a_peer_is_told_with_the_number_of_its_tunnels() {

@@ -220,7 +220,9 @@ impl Connection {
             && examiner.trusted.is_none()
             && !examiner.asks_servers
         {
-            found.warning("there is no user yet: `caravan user add NAME` makes one".into());
+            let text = "there is no user yet: `caravan user add NAME --file FILE` adds one to the \
+                        file of `users`";
+            found.warning(text.into());
         }
     }
 

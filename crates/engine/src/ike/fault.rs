@@ -71,6 +71,12 @@ pub enum Fault {
     /// No answer after all retransmissions.
     #[error("{0}")]
     TimedOut(Unanswered),
+    /// The peer began a handshake, and did not end it while we kept it.
+    #[error(
+        "the peer began and did not finish: it went away, or it refused what we sent, such as our \
+         certificate or another pre-shared key than its own"
+    )]
+    Unfinished,
 }
 
 impl Fault {
@@ -89,6 +95,7 @@ impl Fault {
         match self {
             Self::Dropped(reason) => *reason,
             Self::Malformed(_) => DropReason::MalformedMessage,
+            Self::Unfinished => DropReason::IncompleteMessage,
             Self::TicketRefused(_) => DropReason::TicketRefused,
             Self::BadPublicValue(_) => DropReason::BadPublicValue,
             Self::TimedOut(asked) if asked.may_be_unreadable() => DropReason::AuthenticationFailed,

@@ -224,7 +224,7 @@ impl Node {
         for index in self.stations.named(name) {
             self.stations[index].state = State::Down;
             self.stations[index].ticket = None;
-            self.end_race(index, now);
+            self.end_race(index, EndCause::TakenDown, now);
         }
         let sessions = self.sessions.ids(|it| it.is_of(name) && !it.is_surplus());
         for id in sessions {

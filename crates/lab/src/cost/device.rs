@@ -1,5 +1,7 @@
 //! A profile with its clock: converts operations, cycles and ns to seconds, and computes costs.
 
+mod price;
+
 use crypto::cipher::Cipher;
 use crypto::dh::long_term::Group;
 use engine::link::wireless::LinkCipher;
@@ -8,11 +10,9 @@ use engine::sa::Encapsulation;
 use engine::skip::words;
 use engine::suite::SuiteFault;
 use engine::work::{Task, Work};
-use serde::Serialize;
 use wire::skip::{CryptAlg, KijAlg, MacAlg};
 
-use super::accounting::Accounting;
-use super::bill::{Bill, Direction, Gap};
+use super::bill::{Bill, Direction};
 use super::cycles::frames::{self, LLC_BYTES};
 use super::cycles::skip::cipher_of;
 use super::measured::HostPath;
@@ -22,8 +22,9 @@ use super::profile::{Missing, Profile, Table, Unit};
 use super::records::Records;
 use super::suite::Suite;
 use super::works::{Each, operation_of};
-use crate::IP_BYTES_MAX;
 use crate::staircase::Staircase;
+
+pub use price::{Price, PricedPart, Protection};
 
 /// The speed of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -77,49 +78,6 @@ pub enum Refusal {
     },
 }
 
-/// The cost of one packet.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Price {
-    /// The profile.
-    pub profile: String,
-    /// The suite.
-    pub suite: String,
-    /// `seal` or `open`.
-    pub direction: &'static str,
-    /// The requested size.
-    pub bytes: f64,
-    /// The size of the clear IP packet.
-    pub packet_bytes: f64,
-    /// The accounting of the sizes.
-    pub accounting: &'static str,
-    /// Operations, if the profile counts them.
-    pub operations: Option<f64>,
-    /// Cycles, if the profile counts them or states its clock.
-    pub cycles: Option<f64>,
-    /// Time of the processor.
-    pub time_s: f64,
-    /// The same in ms.
-    pub time_ms: f64,
-    /// Only bytes have a cost: the time, and everything that depends on it, is a lower bound.
-    pub is_lower_bound: bool,
-    /// On the wire, including the outer IP header.
-    pub protected_bytes: f64,
-    /// The user's share of the bytes on the wire.
-    pub payload_ratio: f64,
-    /// Energy of the processor; none if no source gives the energy of a cycle.
-    pub energy_j: Option<f64>,
-    /// The source of the energy of a cycle.
-    pub energy_source: Option<String>,
-    /// `current`, `legacy` or `clear`.
-    pub standing: &'static str,
-    /// Why it is legacy.
-    pub reasons: Vec<String>,
-    /// Notes on the figures.
-    pub notes: Vec<String>,
-    /// Seconds and source of each part.
-    pub parts: Vec<PricedPart>,
-}
-
 /// The time of some work, as far as the profile has costs for it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkTime {
@@ -134,17 +92,6 @@ impl WorkTime {
     pub fn whole(self) -> Result<f64, Missing> {
         self.missing.map_or(Ok(self.seconds), Err)
     }
-}
-
-/// One part of a cost.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PricedPart {
-    /// Algorithm or step of the path.
-    pub what: String,
-    /// Time of the processor.
-    pub time_s: f64,
-    /// The source of the number.
-    pub source: String,
 }
 
 impl Device {
@@ -250,81 +197,6 @@ impl Device {
     pub fn bill(&self, policy: &Policy, direction: Direction) -> Result<Bill, Missing> {
         let bill = self.profile.bill(policy, direction);
         bill.map_err(|gap| self.profile.missing(&policy.word(), gap))
-    }
-
-    /// The cost of a packet of `bytes` with `policy`. With a paper's profile, `bytes` is the packet
-    /// size in that paper's terms ([`Profile::header_bytes`]).
-    pub fn price(
-        &self,
-        policy: &Policy,
-        bytes: f64,
-        direction: Direction,
-    ) -> Result<Price, Refusal> {
-        self.price_as(policy, bytes, direction, self.profile.accounting())
-    }
-
-    /// The same with another accounting's sizes.
-    pub fn price_as(
-        &self,
-        policy: &Policy,
-        bytes: f64,
-        direction: Direction,
-        accounting: Accounting,
-    ) -> Result<Price, Refusal> {
-        let packet = bytes + self.profile.header_bytes();
-        let is_whole = bytes >= 0.0 && libm::trunc(bytes) == bytes;
-        if !is_whole || !(LEAST_BYTES..=f64::from(IP_BYTES_MAX)).contains(&packet) {
-            return Err(Refusal::Absurd {
-                key: "bytes",
-                value: bytes,
-                why: "is not the size of an IP packet: 20 (its header) to 65535 whole bytes",
-            });
-        }
-        let word = policy.word();
-        let mut bill = self.bill(policy, direction)?;
-        if let Some([first, last]) = bill.measured_bytes
-            && !(first..=last).contains(&packet)
-        {
-            bill.note(format!(
-                "{packet} bytes are outside the measured sizes: the fitted line is extended"
-            ));
-        }
-        let size = accounting.size(policy).map_err(|_no_formula| {
-            let cell = format!("the formula of {}'s accounting", accounting.name());
-            self.profile.missing(&word, Gap(cell))
-        })?;
-        let units = bill.total().at(packet);
-        let time_s = units / self.units_per_second;
-        let protected_bytes = size.at(packet);
-        let cycles = self.cycles(units);
-        let energy = self.nj_per_cycle();
-        let standing = policy.standing();
-        let part = |part: &super::Part| PricedPart {
-            what: part.what.clone(),
-            time_s: part.units.at(packet) / self.units_per_second,
-            source: part.source.clone(),
-        };
-        Ok(Price {
-            profile: self.profile.name.clone(),
-            suite: word.into_owned(),
-            direction: direction.word(),
-            bytes,
-            packet_bytes: packet,
-            accounting: accounting.name(),
-            operations: (self.profile.unit() == Unit::Operations).then_some(units),
-            cycles,
-            time_s,
-            time_ms: units / (self.units_per_second / 1e3),
-            is_lower_bound: self.profile.prices_bytes_alone() && !bill.parts.is_empty(),
-            protected_bytes,
-            payload_ratio: accounting.payload(packet) / protected_bytes,
-            energy_j: energy.and_then(|(nj, _)| Some(cycles? * nj * 1e-9)),
-            energy_source: energy.map(|(_, source)| source.to_owned()),
-            standing: standing.word(),
-            reasons: standing.reasons(),
-            parts: bill.parts.iter().map(part).collect(),
-            notes: bill.notes,
-        })
     }
 
     /// The time of an engine's work. The work names its algorithms; the policy only says how
@@ -572,8 +444,6 @@ pub fn of_suite(profile: &Profile, suite: &str) -> Result<Policy, Refusal> {
     Ok(Policy::of(suite))
 }
 
-/// An IPv4 header alone.
-const LEAST_BYTES: f64 = 20.0;
 /// Less than any processor.
 const LEAST_MILLIONS: f64 = 1e-3;
 /// More than any processor.

@@ -239,7 +239,8 @@ impl Builder<'_> {
     fn users(&self, key: &str, table: &AuthTable) -> Result<Users, ConfigError> {
         let key = format!("{key}.users");
         let Some(file) = &table.users else {
-            let text = "name the file of the users, which `caravan user add NAME` writes";
+            let text =
+                "name the file of the users, which `caravan user add NAME --file FILE` writes";
             return Err(self.value(&key, text));
         };
         let path = self.folder.join(file);

@@ -5,7 +5,6 @@ use crypto::rand::Stream;
 use super::super::established::Established;
 use super::super::window::At;
 use super::{Session, State};
-use crate::counters::DropReason;
 use crate::ike::{Fact, Fault, Outbox};
 use crate::time::{Deadline, Duration, Instant};
 
@@ -47,7 +46,7 @@ impl Session {
         out: &mut Outbox,
     ) -> Result<(), Fault> {
         if self.expires.take_if(|at| *at <= now).is_some() {
-            return Err(Fault::Dropped(DropReason::IncompleteMessage));
+            return Err(Fault::Unfinished);
         }
         let path = self.path;
         let went = match &mut self.state {

@@ -3,7 +3,7 @@
 
 use super::State;
 use crate::config::Start;
-use crate::node::Node;
+use crate::node::{EndCause, Node};
 use crate::time::{Duration, Instant};
 
 /// A gateway that loses the tunnel again within this time is tried after the usual wait.
@@ -24,7 +24,7 @@ impl Node {
         let addresses = &station.connection.remote_addrs;
         let used = addresses.iter().position(|it| Some(*it) == station.used);
         station.first = used.unwrap_or(0);
-        self.end_race(index, now);
+        self.end_race(index, EndCause::OtherAddressFirst, now);
         self.attempt(index, now);
         true
     }

@@ -480,22 +480,22 @@ impl Node {
         {
             return;
         }
-        self.end_race(index, now);
+        self.end_race(index, EndCause::OtherAddressFirst, now);
     }
 
     /// The session has moved after all.
     pub(in crate::node) fn call_off_move(&mut self, id: SessionId, now: Instant) {
         let index = self.stations.of_session(id);
         if let Some(index) = index.filter(|index| self.stations[*index].race.why == Why::Move) {
-            self.end_race(index, now);
+            self.end_race(index, EndCause::OtherAddressFirst, now);
         }
     }
 
     /// Ends everything in progress.
-    pub(super) fn end_race(&mut self, index: usize, now: Instant) {
+    pub(super) fn end_race(&mut self, index: usize, cause: EndCause, now: Instant) {
         let race = core::mem::take(&mut self.stations[index].race);
         for racer in race.racers {
-            self.cut_off(racer.id, EndCause::OtherAddressFirst, now);
+            self.cut_off(racer.id, cause.clone(), now);
         }
         self.arm_station(index);
     }

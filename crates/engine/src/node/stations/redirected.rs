@@ -94,7 +94,7 @@ impl Node {
         match racer {
             Some(_) => self.stations[index].race.divert(id, &targets, from.ip()),
             None => {
-                self.end_race(index, now);
+                self.end_race(index, EndCause::OtherAddressFirst, now);
                 self.stations[index].race = Race::elsewhere(&targets, from.ip());
             }
         }

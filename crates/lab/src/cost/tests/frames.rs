@@ -72,3 +72,31 @@ fn wep_without_a_cost_of_its_checksum_is_rc4_and_says_so() {
         .expect_err("no Michael");
     assert_eq!(tkip.cell, "per_byte.michael");
 }
+
+/// 88 blocks of text; one for the MIC's mask, three more of the MAC.
+#[test]
+fn a_cipher_of_a_radio_has_a_price_by_its_name() {
+    let profile = device("cortex-a53");
+    let named = |word: &str| Protection::named(&profile, word).expect("a cipher");
+    let at = Device::new(profile.clone(), Some(Clock::MegaHertz(1000.0))).expect("a device");
+    let price = at
+        .price_of(&named("ccmp-128"), 1400.0, Direction::Seal)
+        .expect("a price");
+    let cycles = 1.36 * 16.0 * (88.0 + 1.0) + 1.32 * 16.0 * (88.0 + 3.0);
+    assert!((price.cycles.expect("cycles") - cycles).abs() < 1e-9);
+    assert_eq!(price.protected_bytes, 1400.0 + 8.0 + 16.0);
+    assert_eq!((price.standing, price.is_lower_bound), ("current", true));
+    let fault = at
+        .price_of(&named("wep-104"), 1400.0, Direction::Seal)
+        .expect_err("no RC4");
+    assert!(fault.to_string().contains("rc4"), "{fault}");
+    let other = device("pentium-pro-200");
+    let other = Device::new(other, Some(Clock::MegaHertz(200.0))).expect("a device");
+    let wep = other
+        .price_of(&named("wep-104"), 1400.0, Direction::Seal)
+        .expect("a price");
+    assert_eq!(wep.standing, "legacy");
+    assert_eq!(wep.reasons, ["legacy = true is needed for wep-104"]);
+    assert!(wep.is_lower_bound);
+    assert!(Protection::named(&other.profile().clone(), "ccmp").is_err());
+}
