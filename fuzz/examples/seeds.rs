@@ -4,7 +4,6 @@
 //! `seeds/mip4_*/` and `seeds/firewall/`: scripts for Mobile IPv4 and its firewall.
 //!
 //!     cargo run --example seeds
-//!     cargo run --example seeds -- --check
 //!
 //! With `--check` it plays them and writes nothing. It fails if one is not what is in git.
 
@@ -27,9 +26,6 @@ use wire::isakmp::{
     Transform, payloads, write_payloads,
 };
 
-// What the flags of `fuzz/run.sh` put into all code calls libFuzzer.
-use libfuzzer_sys as _;
-
 use fuzz::mobility;
 use fuzz::responder::world::{self, Stage};
 use fuzz::responder::{ikev1, ikev2};
@@ -40,6 +36,7 @@ use fuzz::station::gateway::Gateway;
 use fuzz::station::world::connection_to;
 use fuzz::tunnel_agents;
 use fuzz::watch::{CALENDAR, Sent};
+use libfuzzer_sys as _; // the flags of `run.sh` make all code call it
 
 /// Round trip latency.
 const LATENCY: u16 = 2;
