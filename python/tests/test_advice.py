@@ -80,6 +80,14 @@ def test_the_answer_of_a_sample_changes_with_one_budget(
     assert answer(scenario, "--budget", budget)["answer"] == bound
 
 
+def test_work_without_a_cost_takes_nothing_from_the_rest_of_the_work() -> None:
+    found = {one["stack"]: one["cost"] for one in answer("advise-sensor")["stacks"]}
+    hybrid, plain_one = found["ikev2-mlkem"], found["ikev2-gcm"]
+    assert "setup" in hybrid["least"] and "setup" not in plain_one["least"]
+    # The same X25519, and a round trip more.
+    assert hybrid["setup_ms"] > plain_one["setup_ms"]
+
+
 def test_a_scanner_with_a_user_needs_fast_transition_for_a_short_gap() -> None:
     must = ("--must", "confidentiality,integrity,per-user-authentication")
     found = {one["stack"]: one for one in answer("advise-scanner", *must)["stacks"]}

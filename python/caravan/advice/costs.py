@@ -31,7 +31,6 @@ WORK = "\nwork = "
 """What a text of messages has if the device computes for one of them."""
 RADIO_CIPHERS = {"wep": "wep-104", "tkip": "tkip", "ccmp": "ccmp-128", "gcmp": "gcmp-256"}
 """The cipher of a wireless link that gives a frame the octets of an exchange."""
-ONE_MESSAGE = '\nfrom = "node"\nsays = "one"\nsource = "one"\nbytes = 84\n'
 EMPTY = 'name = "empty"\ntitle = "no messages"\n'
 
 
@@ -364,6 +363,9 @@ def _exchange(
     return answer
 
 
+ONE_MESSAGE = {"from": "node", "says": "one", "source": "one", "bytes": PING_BYTES}
+
+
 def _without_unpriced(text: str, device: Device | None) -> str:
     """The same messages without the operations that have no cost on the device."""
 
@@ -379,7 +381,8 @@ def _without_unpriced(text: str, device: Device | None) -> str:
 
 @cache
 def _has_cost(operation: str, device: Device | None) -> bool:
-    text = f"{EMPTY}[[message]]{ONE_MESSAGE}work = {json.dumps([operation])}\n"
+    message = ["[[message]]", *_lines({**ONE_MESSAGE, "work": [operation]}, float)]
+    text = EMPTY + "\n".join(message) + "\n"
     try:
         _exchange(text, _ANY, device, PING_BYTES)
     except LabError as fault:

@@ -80,7 +80,7 @@ class Device:
 class Setting:
     """A scenario for the advisor. The first stay is where the client begins. `doubts` are what
     the scenario may mean otherwise than it is read, in sentences. `has_software_radio`: the
-    device itself seals frames of Wi-Fi, as most radios do for it."""
+    device seals frames of Wi-Fi itself; most radios do that."""
 
     name: str
     title: str
