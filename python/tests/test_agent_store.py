@@ -32,8 +32,11 @@ def server() -> Iterator[Postgres]:
 
 @pytest.fixture(scope="module")
 def program() -> Path:
-    """The tests of the databases, which also are the processes that use them."""
-    argv = ["cargo", "test", "-q", "--locked", "-p", "daemon", "--test", "agent_store"]
+    """The tests of the databases, which also are the processes that use them.
+
+    Of the whole workspace, so that what `make check` has built serves.
+    """
+    argv = ["cargo", "test", "-q", "--locked", "--workspace", "--test", "agent_store"]
     argv += ["--no-run", "--message-format", "json"]
     done = subprocess.run(argv, cwd=TOP, stdout=subprocess.PIPE, text=True, check=True)
     return parse_executable(done.stdout, "agent_store")

@@ -107,9 +107,7 @@ pub fn complete(
         takes_questions: loaded.daemon.dns,
     };
     desired.rules = full::rules(&tunnels, &around);
-    if !routes::has_ipv6() {
-        desired.forget_ipv6();
-    }
+    desired.fit_to_kernel();
 }
 
 /// All that a connection's tunnels lead to, as far as the configuration names it.

@@ -16,8 +16,9 @@ mod threads;
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
@@ -185,7 +186,14 @@ struct IcmpReport {
 /// The sending half of a thread's queue.
 struct Orders<O> {
     queue: SyncSender<O>,
-    bell: Arc<EventFd>,
+    bell: Arc<Bell>,
+}
+
+/// Wakes a thread that waits for its queue. Rings once until it is silenced, however many orders
+/// come: each ring is a system call, and may be a change of threads.
+struct Bell {
+    counter: EventFd,
+    is_rung: AtomicBool,
 }
 
 /// Tells control that a thread panicked: a tunnel must not stop silently.
@@ -197,7 +205,7 @@ struct Witness {
 /// The receiving half of a thread's queue.
 struct OrderQueue<O> {
     queue: Receiver<O>,
-    bell: Arc<EventFd>,
+    bell: Arc<Bell>,
 }
 
 impl Clock {
@@ -346,7 +354,7 @@ impl<O> Orders<O> {
 
     /// Wakes the thread that serves the direction.
     fn ring(&self) -> Result<(), Gone> {
-        self.bell.write(1).map(drop).map_err(|_| Gone)
+        self.bell.ring()
     }
 }
 
@@ -373,16 +381,44 @@ impl<O> OrderQueue<O> {
         self.queue.try_recv().ok()
     }
 
-    /// Resets the bell after it rang.
+    /// Resets the bell after it rang. Orders are taken afterwards.
     fn silence(&self) {
-        // An empty bell is reset already.
-        let _ = self.bell.read();
+        self.bell.silence();
+    }
+}
+
+impl Bell {
+    fn new() -> io::Result<Self> {
+        let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
+        Ok(Self {
+            counter: EventFd::from_value_and_flags(0, flags)?,
+            is_rung: AtomicBool::new(false),
+        })
+    }
+
+    fn ring(&self) -> Result<(), Gone> {
+        if self.is_rung.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.counter.write(1).map(drop).map_err(|_| Gone)
+    }
+
+    /// What was queued before a ring that did nothing is seen by whoever looks afterwards.
+    fn silence(&self) {
+        // An empty counter is reset already. Only then may the next ring count.
+        let _ = self.counter.read();
+        self.is_rung.swap(false, Ordering::AcqRel);
+    }
+}
+
+impl AsFd for Bell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.counter.as_fd()
     }
 }
 
 fn orders<O>() -> io::Result<(Orders<O>, OrderQueue<O>)> {
-    let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
-    let bell = Arc::new(EventFd::from_value_and_flags(0, flags)?);
+    let bell = Arc::new(Bell::new()?);
     let (sender, queue) = sync_channel(ORDERS);
     let orders = Orders {
         queue: sender,

@@ -36,7 +36,7 @@ use roaming::Roaming;
 
 pub use ask::link_losses;
 pub use entries::{Rule, TableRoute};
-pub use mtu::{NextHop, leaves_by, link_mtu, next_hop};
+pub use mtu::{LinkMtus, NextHop, leaves_by, next_hop};
 pub use prefix::{Prefix, covering, prefixes};
 
 /// Routes into the tunnel.
@@ -111,8 +111,17 @@ impl Desired {
         .collect()
     }
 
-    /// A kernel without IPv6 has nothing of it to refuse.
-    pub fn forget_ipv6(&mut self) {
+    /// A kernel without IPv6 has nothing of it to refuse. The kernel is asked only if that matters.
+    pub fn fit_to_kernel(&mut self) {
+        let everything = Prefix::everything(true);
+        let is_refused = self.blocks.values().any(|it| it.contains(&everything));
+        let has_rules = self.rules.iter().any(|(is_ipv6, _)| *is_ipv6);
+        if (is_refused || has_rules) && !has_ipv6() {
+            self.forget_ipv6();
+        }
+    }
+
+    fn forget_ipv6(&mut self) {
         self.rules.retain(|(is_ipv6, _)| !is_ipv6);
         let everything = Prefix::everything(true);
         for prefixes in self.blocks.values_mut() {
@@ -463,7 +472,7 @@ pub async fn undo(file: &mut FootprintFile, blocks: Blocks) -> Result<(), RouteE
 }
 
 /// Whether this kernel supports IPv6.
-pub fn has_ipv6() -> bool {
+fn has_ipv6() -> bool {
     Path::new("/proc/net/if_inet6").exists()
 }
 

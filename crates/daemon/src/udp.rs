@@ -21,7 +21,7 @@ use engine::sa::{Path, Via};
 use nix::libc;
 use socket2::{Domain, Socket, Type};
 
-use crate::routes;
+use crate::routes::LinkMtus;
 use crate::sys::datagram::{self, Outgoing, QueuedError};
 use crate::sys::set_option;
 
@@ -62,6 +62,7 @@ pub struct UdpSockets {
     mark: Option<u32>,
     has_gro: bool,
     gso_refused: AtomicBool,
+    links: LinkMtus,
 }
 
 /// One port of one family.
@@ -152,6 +153,7 @@ impl UdpSockets {
             mark: config.mark,
             has_gro,
             gso_refused: AtomicBool::new(false),
+            links: LinkMtus::default(),
         })
     }
 
@@ -254,7 +256,7 @@ impl UdpSockets {
 
     /// The MTU of our own link towards this address.
     pub fn link_mtu(&self, remote: IpAddr) -> io::Result<u16> {
-        routes::link_mtu(remote, self.mark)
+        self.links.of(remote, self.mark)
     }
 
     /// Sends one datagram. One that our own link cannot carry whole leaves in fragments.

@@ -4,7 +4,7 @@ use std::io;
 
 use rtnetlink::packet_core::{NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
 use rtnetlink::packet_route::RouteNetlinkMessage;
-use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
+use rtnetlink::packet_route::link::{LinkAttribute, LinkExtentMask, LinkMessage};
 use rtnetlink::sys::protocols::NETLINK_ROUTE;
 use rtnetlink::sys::{Socket, SocketAddr};
 
@@ -29,6 +29,8 @@ pub(super) fn open() -> io::Result<Socket> {
 pub(super) fn link(socket: &Socket, index: u32) -> io::Result<LinkMessage> {
     let mut request = LinkMessage::default();
     request.header.index = index;
+    let less = LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]);
+    request.attributes.push(less);
     match ask(socket, RouteNetlinkMessage::GetLink(request))? {
         RouteNetlinkMessage::NewLink(link) => Ok(link),
         _ => Err(io::ErrorKind::InvalidData.into()),

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Mutex, PoisonError};
 
 use rtnetlink::packet_route::link::LinkAttribute;
 use rtnetlink::packet_route::route::{
@@ -25,18 +26,14 @@ pub struct NextHop {
 /// The next hop of datagrams of this mark towards this address; none if there is no route.
 pub fn next_hop(remote: IpAddr, mark: Option<u32>) -> Option<NextHop> {
     let route = get_route(&open().ok()?, remote, mark, RouteFlags::empty()).ok()?;
-    let mut found = NextHop {
-        device: None,
-        router: None,
-    };
-    for attribute in route.attributes {
-        match attribute {
-            RouteAttribute::Oif(index) => found.device = Some(index),
-            RouteAttribute::Gateway(address) => found.router = Some(address),
-            _ => {}
-        }
-    }
-    Some(found)
+    let mut attributes = route.attributes.iter();
+    Some(NextHop {
+        device: device(&route),
+        router: attributes.find_map(|attribute| match attribute {
+            RouteAttribute::Gateway(address) => Some(address.clone()),
+            _ => None,
+        }),
+    })
 }
 
 /// The interface by which datagrams of this mark leave, from one address to another.
@@ -45,34 +42,51 @@ pub fn leaves_by(from: Ipv4Addr, to: Ipv4Addr, mark: u32) -> Option<u32> {
     request.header.source_prefix_length = 32;
     let source = RouteAttribute::Source(RouteAddress::Inet(from));
     request.attributes.push(source);
-    let route = ask_for(&open().ok()?, request).ok()?;
-    route
-        .attributes
-        .iter()
-        .find_map(|attribute| match attribute {
-            RouteAttribute::Oif(index) => Some(*index),
-            _ => None,
-        })
+    device(&ask_for(&open().ok()?, request).ok()?)
 }
 
-/// The MTU of our own link towards this address, for datagrams of this mark.
-pub fn link_mtu(remote: IpAddr, mark: Option<u32>) -> io::Result<u16> {
-    let socket = open()?;
-    let route = get_route(&socket, remote, mark, RouteFlags::empty())?;
-    let device = route
-        .attributes
-        .iter()
-        .find_map(|attribute| match attribute {
-            RouteAttribute::Oif(index) => Some(*index),
-            _ => None,
-        });
-    let device = device.ok_or(io::ErrorKind::NotFound)?;
-    let of_device = device_mtu(&socket, device)?;
+/// Asks for the MTU of our own link. Each new tunnel does, so the socket is kept.
+#[derive(Default)]
+pub struct LinkMtus {
+    socket: Mutex<Option<Socket>>,
+}
+
+impl LinkMtus {
+    /// The MTU of our own link towards this address, for datagrams of this mark.
+    pub fn of(&self, remote: IpAddr, mark: Option<u32>) -> io::Result<u16> {
+        let mut kept = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        // After an error the next answer may be that of an earlier question.
+        let socket = kept.take().map_or_else(open, Ok)?;
+        let mtu = link_mtu(&socket, remote, mark)?;
+        *kept = Some(socket);
+        Ok(mtu)
+    }
+}
+
+fn link_mtu(socket: &Socket, remote: IpAddr, mark: Option<u32>) -> io::Result<u16> {
     // The entry as it is in the table. A kernel without this flag (before 4.15) may include ICMP.
-    let entry = get_route(&socket, remote, mark, RouteFlags::FibMatch);
-    let of_route = entry.ok().and_then(|entry| route_mtu(&entry));
+    let entry = get_route(socket, remote, mark, RouteFlags::FibMatch).ok();
+    // An entry of several routers names no device: one of them is chosen for each address.
+    let device = match entry.as_ref().and_then(device) {
+        Some(device) => device,
+        None => {
+            let chosen = get_route(socket, remote, mark, RouteFlags::empty())?;
+            device(&chosen).ok_or(io::ErrorKind::NotFound)?
+        }
+    };
+    let of_device = device_mtu(socket, device)?;
+    let of_route = entry.as_ref().and_then(route_mtu);
     let mtu = of_route.map_or(of_device, |mtu| mtu.min(of_device));
     Ok(u16::try_from(mtu).unwrap_or(u16::MAX))
+}
+
+/// The number of the device by which a route leads.
+fn device(route: &RouteMessage) -> Option<u32> {
+    let mut attributes = route.attributes.iter();
+    attributes.find_map(|attribute| match attribute {
+        RouteAttribute::Oif(index) => Some(*index),
+        _ => None,
+    })
 }
 
 fn route_mtu(entry: &RouteMessage) -> Option<u32> {
@@ -151,7 +165,11 @@ mod tests {
         for (remote, least) in [("127.0.0.1", 1_280), ("::1", 1_280)] {
             let remote: IpAddr = remote.parse().expect("an address");
             let is_there = std::net::UdpSocket::bind((remote, 0)).is_ok();
-            assert!(!is_there || link_mtu(remote, None).expect("a route") >= least);
+            let asked = LinkMtus::default();
+            // The second time on the same socket.
+            for _ in 0..2 {
+                assert!(!is_there || asked.of(remote, None).expect("a route") >= least);
+            }
         }
     }
 }

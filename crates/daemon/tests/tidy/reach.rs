@@ -109,6 +109,7 @@ pub(crate) fn python_files(tree: &Tree) -> Vec<Finding> {
         let is_used = tree.files.iter().any(|other| {
             other.path != file.path
                 && other.is_code()
+                && other.text.contains(stem)
                 && other
                     .lines()
                     .any(|(_, line)| names_module(line, package, stem))
