@@ -65,6 +65,20 @@ fn whose_key_is_refused_goes_on_trying_twice_a_minute() {
     );
 }
 
+/// The gateway has ended the exchange itself, and would not answer another request of it.
+#[test]
+fn who_is_refused_stops_at_once() {
+    let mut world = refused(167);
+    let is_refusal = |event: &Event| matches!(event, Event::RetryScheduled { .. });
+    while !world.ends[0].told(is_refusal) {
+        world.run(Duration::from_millis(10));
+    }
+    let sent = world.network.sent;
+    world.command(0, Command::Stop);
+    assert!(world.ends[0].told(|event| *event == Event::Stopped));
+    assert_eq!(world.network.sent, sent, "nothing is left to say");
+}
+
 #[test]
 fn who_gets_no_answer_goes_on_trying_twice_a_minute() {
     let mut world = refused(161);
