@@ -47,6 +47,7 @@ use crate::config::{Loaded, connection_names};
 use crate::control::server::{Call, ControlServer};
 use crate::control::{ControlError, Reply};
 use crate::count_file::CountFile;
+use crate::interfaces::idle_addresses;
 use crate::kept_file::KeptFile;
 use crate::options::RunOptions;
 use crate::peer_file::PeerFile;
@@ -423,11 +424,20 @@ impl Process {
                 self.lead_outside(&mut ways);
                 self.host.take_ways(ways.clone(), own.clone());
                 self.update_host();
-                let own = own.into_iter().collect();
-                self.input(Input::Addresses(own)).await?;
+                self.input(Input::Addresses(self.reached(own))).await?;
                 self.input(Input::Ways(ways)).await
             }
         }
+    }
+
+    /// Our addresses at which a peer may reach us. One without a carrier counts while a session is
+    /// there: its link may be back in a moment.
+    fn reached(&self, own: Vec<IpAddr>) -> BTreeSet<IpAddr> {
+        let mut idle = idle_addresses();
+        for path in self.node.peer_paths() {
+            idle.remove(&path.local.ip());
+        }
+        own.into_iter().filter(|it| !idle.contains(it)).collect()
     }
 
     /// If the routes to new peers without a pool address are missing, these peers are disconnected,
