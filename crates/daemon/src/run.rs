@@ -25,6 +25,7 @@ mod report;
 mod requests;
 mod sessions;
 mod setup;
+mod unsent;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -70,6 +71,7 @@ use readiness::Progress;
 use reload::Reloads;
 pub use reload::{check_daemon, check_mobility};
 pub use setup::check_role;
+use unsent::Unsent;
 
 /// How often the node gets the calendar time, which certificates are checked against, and entropy.
 /// In an SA without packets for this time, or up to twice as long, the keys rest.
@@ -162,8 +164,7 @@ struct Process {
     /// The limit on log lines that strangers cause.
     quota: Quota,
     radius: RadiusSockets,
-    /// Messages that the kernel refused to send.
-    unsent: u64,
+    unsent: Unsent,
     is_stopped: bool,
     /// `down` took the last connection down: the blocks are removed too.
     lifts: bool,

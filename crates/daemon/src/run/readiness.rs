@@ -8,6 +8,8 @@
 //! `--detach` sees the progress. It gets a failure when an attempt at each address of a gateway has
 //! failed, or after its time limit, whichever comes first.
 
+mod notes;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -28,12 +30,15 @@ use crate::options::Role;
 use crate::routes::reach;
 use crate::service;
 use crate::status::{ConnectionState, ConnectionStatus};
+use notes::{Note, Notes};
 
 /// The progress of a client's connections.
 #[derive(Default)]
 pub(super) struct Progress {
     /// By its name.
     by_connection: BTreeMap<String, ConnectionProgress>,
+    /// What a waiting terminal has not been told yet.
+    notes: Notes,
     /// The date, for checks of our own certificates.
     pub(super) calendar: Calendar,
 }
@@ -146,8 +151,13 @@ impl Progress {
         }
     }
 
+    /// Something for the waiting terminal.
+    pub(super) fn say(&mut self, line: String) {
+        self.notes.add(Note::News(line));
+    }
+
     /// Handles an event. Returns a line for the waiting terminal, if any.
-    fn on_event(&mut self, event: &Event, connections: &[Arc<Connection>]) -> Option<String> {
+    fn on_event(&mut self, event: &Event, connections: &[Arc<Connection>]) -> Option<Note> {
         self.note_end(event);
         match event {
             Event::NegotiationFailed {
@@ -160,18 +170,23 @@ impl Progress {
                 let reason = it
                     .trouble
                     .insert(obstacle.unwrap_or_else(|| reason.clone()));
-                Some(format!("{connection}: {reason}"))
+                Some(Note::Failed(connection.clone(), reason.clone()))
             }
             Event::PeerComplains {
                 connection: Some(connection),
                 path,
                 complaint,
             } => {
-                let silence = self.of(connection).silence.as_mut()?;
+                let it = self.of(connection);
+                let Some(silence) = &mut it.silence else {
+                    // It has answered before, and says what it does not do.
+                    let is_answer = it.answered == Some(path.remote);
+                    return is_answer.then(|| Note::News(format!("{connection}: {complaint}")));
+                };
                 let is_it = silence.asked.remote == path.remote && silence.refusal.is_none();
                 is_it.then(|| {
                     silence.refusal = Some(complaint.clone());
-                    format!("{connection}: {}", silence.words())
+                    Note::News(format!("{connection}: {}", silence.words()))
                 })
             }
             Event::ChildEstablished { connection, .. } => {
@@ -186,8 +201,7 @@ impl Progress {
                 ..
             } => {
                 self.of(connection).failed = *attempt;
-                let seconds = *in_ms as f64 / 1e3;
-                Some(format!("{connection}: trying again in {seconds:.1} s"))
+                Some(Note::Again(connection.clone(), *in_ms as f64 / 1e3))
             }
             Event::Message {
                 connection: Some(connection),
@@ -206,7 +220,9 @@ impl Progress {
                 message_id,
                 remote: Some(remote),
                 ..
-            } => self.on_sent(connection, (*step, *message_id), *remote, connections),
+            } => self
+                .on_sent(connection, (*step, *message_id), *remote, connections)
+                .map(Note::News),
             _ => None,
         }
     }
@@ -255,7 +271,8 @@ impl Progress {
         *times += 1;
         let is_repetition = *times > 1;
         silence.asked.tries = silence.asked.tries.max(*times);
-        let is_told = silence.refusal.is_some();
+        // Why it could not be sent was said when it was first tried.
+        let is_told = silence.refusal.is_some() || silence.unsent.is_some();
         (is_repetition && !is_told).then(|| format!("{connection}: {}", silence.words()))
     }
 
@@ -320,9 +337,7 @@ impl Progress {
     ) -> Option<String> {
         let failed = |connection: &Arc<Connection>| {
             let failed = self.by_connection.get(&connection.name)?.failed;
-            let enough = connection.start == Start::AtOnce
-                && failed as usize >= connection.remote_addrs.len();
-            enough.then(|| (connection.name.clone(), failed))
+            has_failed(connection, failed).then(|| (connection.name.clone(), failed))
         };
         let (name, after) = match connections.iter().find_map(failed) {
             Some((name, 1)) => (Some(name), "1 attempt".to_owned()),
@@ -354,6 +369,11 @@ impl Progress {
     }
 }
 
+/// Whether so many failed attempts are one at each address of the gateway.
+fn has_failed(connection: &Connection, attempts: u32) -> bool {
+    connection.start == Start::AtOnce && attempts as usize >= connection.remote_addrs.len()
+}
+
 /// Nothing could be sent.
 fn no_way(name: Option<&str>, connections: &[Arc<Connection>]) -> String {
     let is_meant = |c: &&Arc<Connection>| name.is_none_or(|name| name == c.name);
@@ -382,7 +402,7 @@ impl Process {
         let what = reach::seen_from_here(remote.ip(), what, &own);
         if let Some(line) = self.progress.unreachable(remote, what) {
             warn!("{line}");
-            self.options.ready.note(&line);
+            self.progress.say(line);
             self.tell_standing();
         }
     }
@@ -393,14 +413,14 @@ impl Process {
             return;
         }
         let connections = &self.loaded.engine.connections;
-        let line = self.progress.on_event(event, connections);
-        let is_news = line.is_some();
-        if let Some(line) = line {
+        let note = self.progress.on_event(event, connections);
+        let is_news = note.is_some();
+        if let Some(note) = note {
             // The log already has a line for every other event.
             if matches!(event, Event::Message { .. }) {
-                info!("{line}");
+                info!("{}", note.words());
             }
-            self.options.ready.note(&line);
+            self.progress.notes.add(note);
         }
         let is_turn = matches!(
             event,
@@ -432,17 +452,42 @@ impl Process {
     /// Tells a terminal that waits for `--detach` why it does not come up. Then the process ends.
     pub(super) fn give_up(&mut self) -> anyhow::Result<()> {
         let Some(left) = self.patience_left() else {
+            self.progress.notes = Notes::default();
             return Ok(());
         };
         let timeout = self.options.timeout;
         let connections = &self.loaded.engine.connections;
         let part = self.mobility.as_ref().and_then(MobilePart::trouble);
         let spans = (timeout.saturating_sub(left), timeout);
-        let Some(line) = self.progress.end(spans, connections, part) else {
+        let end = self.progress.end(spans, connections, part);
+        self.tell_terminal(end.as_deref());
+        let Some(line) = end else {
             return Ok(());
         };
         self.options.ready.failed(&line)?;
         anyhow::bail!(line)
+    }
+
+    /// Tells a waiting terminal what it has not been told. `end`: the sentence after that.
+    fn tell_terminal(&mut self, end: Option<&str>) {
+        for line in self.progress.notes.take(end) {
+            self.options.ready.note(&line);
+        }
+    }
+
+    /// Whether the process will give up because of this event, as a terminal waits.
+    pub(super) fn gives_up_after(&self, event: &Event) -> bool {
+        let Event::RetryScheduled {
+            connection,
+            attempt,
+            ..
+        } = event
+        else {
+            return false;
+        };
+        let mut all = self.loaded.engine.connections.iter();
+        self.patience_left().is_some()
+            && all.any(|it| it.name == *connection && has_failed(it, *attempt))
     }
 
     /// Reports that the process serves, and once that everything is up: the tunnels, and the routes
@@ -479,6 +524,7 @@ impl Process {
         if let Some(text) = routes {
             warn!("{text}");
         }
+        self.tell_terminal(None);
         Ok(self.options.ready.up(&line)?)
     }
 

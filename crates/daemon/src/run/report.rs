@@ -1,11 +1,11 @@
 //! Reports of the process: events in the log, and the answer to `status`.
 
 use std::mem::take;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use engine::counters::DropReason;
-use engine::node::Event;
+use engine::node::{EndCause, Event};
 use engine::sa::Direction;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -52,7 +52,10 @@ impl Process {
         let sum = |of: fn(&IoReport) -> u64| of(&inbound.io) + of(&outbound.io);
         let unheard = sum(|io| io.unheard) + self.udp.overflows() + self.inbox.lost();
         report.add_lost(DropReason::QueueFull, unheard);
-        report.add_lost(DropReason::SendFailed, sum(|io| io.refused) + self.unsent);
+        report.add_lost(
+            DropReason::SendFailed,
+            sum(|io| io.refused) + self.unsent.count(),
+        );
         report.add_lost(DropReason::Truncated, sum(|io| io.truncated));
         for work in [self.node.work(), &seen.work, &sent.work] {
             report.add_work(work);
@@ -89,6 +92,10 @@ impl Process {
             connection.blocks = self.host.blocks(&connection.name);
             self.progress.tell(connection);
             connection.last_peer = self.came.get(&connection.name).copied();
+            connection.cannot_send = self.cannot_send(connection);
+            if connection.state == ConnectionState::Established {
+                connection.dns = self.host.resolvers_of(&connection.name);
+            }
         }
         let clear = self
             .loaded
@@ -97,6 +104,24 @@ impl Process {
             .filter(|n| self.loaded.clear.contains(n));
         report.connections.extend(clear.map(in_clear));
         report
+    }
+
+    /// Why a client's connection can send nothing at this moment.
+    fn cannot_send(&self, connection: &ConnectionStatus) -> Option<String> {
+        let mut all = self.loaded.engine.connections.iter();
+        let own = all.find(|it| it.name == connection.name)?;
+        if own.remote_addrs.is_empty() || connection.state == ConnectionState::Down {
+            return None;
+        }
+        let used = connection.sessions.iter().filter_map(|it| it.remote);
+        let mut used: Vec<IpAddr> = used.map(|it| it.ip()).collect();
+        if used.is_empty() {
+            used = own.remote_addrs.iter().map(SocketAddr::ip).collect();
+        }
+        let why = |to: &IpAddr| self.unsent.why(*to).or_else(|| self.host.no_way(*to));
+        // One address that can be sent to is enough.
+        let all: Option<Vec<String>> = used.iter().map(why).collect();
+        all?.into_iter().next()
     }
 
     /// A warning if the capture is incomplete.
@@ -218,6 +243,9 @@ fn in_clear(name: String) -> ConnectionStatus {
         clear: true,
         last_failure: None,
         last_end: None,
+        retry_in_s: None,
+        cannot_send: None,
+        dns: Vec::new(),
         missing: Vec::new(),
         passed_over: Vec::new(),
         last_peer: None,
@@ -347,6 +375,12 @@ pub(super) fn log(event: &Event) {
             dns,
             domains,
         } => info!(connection, ?addresses, ?dns, ?domains, "inner address"),
+        // The line about the failed negotiation has said why.
+        Event::IkeClosed {
+            connection,
+            had_children: false,
+            cause: cause @ EndCause::Failed(_),
+        } => debug!(connection, reason = %cause, "IKE closed"),
         Event::IkeClosed {
             connection, cause, ..
         } => info!(connection, reason = %cause, "IKE closed"),
