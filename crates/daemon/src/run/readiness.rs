@@ -54,6 +54,8 @@ struct ConnectionProgress {
     silence: Option<Silence>,
     /// The address that answered last.
     answered: Option<SocketAddr>,
+    /// There is an IKE SA, and none has ended since.
+    is_established: bool,
     /// The number of the last attempt that failed; 0 if none did since it was last up.
     failed: u32,
 }
@@ -158,7 +160,7 @@ impl Progress {
 
     /// Handles an event. Returns a line for the waiting terminal, if any.
     fn on_event(&mut self, event: &Event, connections: &[Arc<Connection>]) -> Option<Note> {
-        self.note_end(event);
+        self.note_turn(event);
         match event {
             Event::NegotiationFailed {
                 connection: Some(connection),
@@ -176,19 +178,7 @@ impl Progress {
                 connection: Some(connection),
                 path,
                 complaint,
-            } => {
-                let it = self.of(connection);
-                let Some(silence) = &mut it.silence else {
-                    // It has answered before, and says what it does not do.
-                    let is_answer = it.answered == Some(path.remote);
-                    return is_answer.then(|| Note::News(format!("{connection}: {complaint}")));
-                };
-                let is_it = silence.asked.remote == path.remote && silence.refusal.is_none();
-                is_it.then(|| {
-                    silence.refusal = Some(complaint.clone());
-                    Note::News(format!("{connection}: {}", silence.words()))
-                })
-            }
+            } => self.on_complaint(connection, path.remote, complaint),
             Event::ChildEstablished { connection, .. } => {
                 let it = self.of(connection);
                 (it.trouble, it.ended, it.failed) = (None, None, 0);
@@ -227,8 +217,14 @@ impl Progress {
         }
     }
 
-    /// Keeps why a tunnel ended. Some peers delete the children first.
-    fn note_end(&mut self, event: &Event) {
+    /// Keeps whether there is an IKE SA, and why a tunnel ended. Some peers delete the children
+    /// first.
+    fn note_turn(&mut self, event: &Event) {
+        match event {
+            Event::IkeEstablished { connection, .. } => self.of(connection).is_established = true,
+            Event::IkeClosed { connection, .. } => self.of(connection).is_established = false,
+            _ => {}
+        }
         if let Event::ChildClosed {
             connection, cause, ..
         }
@@ -240,6 +236,25 @@ impl Progress {
         {
             self.of(connection).ended = Some(cause.to_string());
         }
+    }
+
+    fn on_complaint(
+        &mut self,
+        connection: &str,
+        remote: SocketAddr,
+        complaint: &str,
+    ) -> Option<Note> {
+        let it = self.of(connection);
+        if it.is_established {
+            // It is authentic, and says what the gateway does not do.
+            return Some(Note::News(format!("{connection}: {complaint}")));
+        }
+        let silence = it.silence.as_mut()?;
+        let is_it = silence.asked.remote == remote && silence.refusal.is_none();
+        is_it.then(|| {
+            silence.refusal = Some(complaint.to_owned());
+            Note::News(format!("{connection}: {}", silence.words()))
+        })
     }
 
     fn on_sent(

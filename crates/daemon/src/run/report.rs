@@ -89,13 +89,7 @@ impl Process {
         report.warnings.extend(lost_lines());
         report.warnings.extend(self.capture_warning());
         for connection in &mut report.connections {
-            connection.blocks = self.host.blocks(&connection.name);
-            self.progress.tell(connection);
-            connection.last_peer = self.came.get(&connection.name).copied();
-            connection.cannot_send = self.cannot_send(connection);
-            if connection.state == ConnectionState::Established {
-                connection.dns = self.host.resolvers_of(&connection.name);
-            }
+            self.complete_connection(connection);
         }
         let clear = self
             .loaded
@@ -104,6 +98,17 @@ impl Process {
             .filter(|n| self.loaded.clear.contains(n));
         report.connections.extend(clear.map(in_clear));
         report
+    }
+
+    /// Adds what the node does not know of a connection.
+    fn complete_connection(&self, connection: &mut ConnectionStatus) {
+        connection.blocks = self.host.blocks(&connection.name);
+        self.progress.tell(connection);
+        connection.last_peer = self.came.get(&connection.name).copied();
+        connection.cannot_send = self.cannot_send(connection);
+        if connection.state == ConnectionState::Established {
+            connection.dns = self.host.resolvers_of(&connection.name);
+        }
     }
 
     /// Why a client's connection can send nothing at this moment.
@@ -375,15 +380,6 @@ pub(super) fn log(event: &Event) {
             dns,
             domains,
         } => info!(connection, ?addresses, ?dns, ?domains, "inner address"),
-        // The line about the failed negotiation has said why.
-        Event::IkeClosed {
-            connection,
-            had_children: false,
-            cause: cause @ EndCause::Failed(_),
-        } => debug!(connection, reason = %cause, "IKE closed"),
-        Event::IkeClosed {
-            connection, cause, ..
-        } => info!(connection, reason = %cause, "IKE closed"),
         Event::SessionBegan { stay } => sessions::began(stay),
         Event::SessionEnded { stay, summary } => sessions::ended(stay, summary),
         Event::PathProven { connection, path } => {
@@ -411,6 +407,15 @@ fn log_server(address: SocketAddr, is_silent: bool) {
 /// Logs ends and refusals.
 fn log_trouble(event: &Event) {
     match event {
+        // The line about the failed negotiation has said why.
+        Event::IkeClosed {
+            connection,
+            had_children: false,
+            cause: cause @ EndCause::Failed(_),
+        } => debug!(connection, reason = %cause, "IKE closed"),
+        Event::IkeClosed {
+            connection, cause, ..
+        } => info!(connection, reason = %cause, "IKE closed"),
         Event::ChildClosed {
             connection,
             child,

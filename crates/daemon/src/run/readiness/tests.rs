@@ -280,7 +280,7 @@ fn what_cannot_be_sent_again_is_said_once() {
 }
 
 #[test]
-fn what_a_gateway_that_has_answered_does_not_do_is_told() {
+fn what_a_gateway_that_is_proven_does_not_do_is_told() {
     let connections = stations();
     let mut progress = Progress::default();
     let narrowed = Event::PeerComplains {
@@ -289,9 +289,20 @@ fn what_a_gateway_that_has_answered_does_not_do_is_told() {
         complaint: "it protects only a part".to_owned(),
     };
     assert_eq!(told_of(&mut progress, &narrowed, &connections), None);
-    for is_sent in [true, false] {
-        progress.on_event(&message("b", Step::Main(1), is_sent), &connections);
-    }
+    let established = Event::IkeEstablished {
+        connection: "b".to_owned(),
+        version: 2,
+        peer: "sg.example".to_owned(),
+        suite: String::new(),
+        ppk: None,
+        has_full_transcript: true,
+        is_resumed: false,
+        path: engine::sa::Path::udp(([198, 51, 100, 1], 500), gateway()),
+        nat: (false, false),
+    };
+    progress.on_event(&established, &connections);
+    // A request is open, about another child.
+    progress.on_event(&message("b", Step::Quick(1), true), &connections);
     let line = told_of(&mut progress, &narrowed, &connections);
     assert_eq!(line.as_deref(), Some("b: it protects only a part"));
 }
