@@ -16,7 +16,7 @@ pub(super) fn refusal_of(parts: &Parts<'_>) -> Result<(), Fault> {
     let (Some(error), None) = (parts.error(), parts.auth) else {
         return Ok(());
     };
-    // Why, it tells nobody who has not proven himself.
+    // It tells the reason to nobody who has not proven who they are.
     let hint = match error.kind {
         NotifyType::AuthenticationFailed => "; the gateway's log says why",
         _ => "",
