@@ -226,7 +226,8 @@ impl Process {
             LineLimit::None => true,
         };
         // What is planned does not come to pass if the process gives up.
-        if is_logged && !self.gives_up_after(&event) {
+        let is_news = !self.gives_up_after(&event) && !self.progress.is_told(&event);
+        if is_logged && is_news {
             report::log(&event);
         }
         self.note(&event);

@@ -9,6 +9,7 @@
 //! failed, or after its time limit, whichever comes first.
 
 mod notes;
+mod silence;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -31,6 +32,7 @@ use crate::routes::reach;
 use crate::service;
 use crate::status::{ConnectionState, ConnectionStatus};
 use notes::{Note, Notes};
+use silence::Silence;
 
 /// The progress of a client's connections.
 #[derive(Default)]
@@ -54,50 +56,12 @@ struct ConnectionProgress {
     silence: Option<Silence>,
     /// The address that answered last.
     answered: Option<SocketAddr>,
+    /// The failure that was told in this attempt: where, and why.
+    told: Option<(SocketAddr, String)>,
     /// There is an IKE SA, and none has ended since.
     is_established: bool,
     /// The number of the last attempt that failed; 0 if none did since it was last up.
     failed: u32,
-}
-
-/// A message without an answer.
-struct Silence {
-    asked: Unanswered,
-    /// How often it was sent, by Message ID: several exchanges may repeat at the same time.
-    times: BTreeMap<Option<u32>, u32>,
-    /// An unauthenticated refusal. Anybody can send one, so it is only a hint.
-    refusal: Option<String>,
-    /// Why our own host did not send it the last time.
-    unsent: Option<String>,
-}
-
-impl Silence {
-    /// The description for the waiting terminal.
-    fn words(&self) -> String {
-        let ip = self.asked.remote.ip();
-        match &self.refusal {
-            Some(refusal) => {
-                format!("{ip} refuses, without proof that it is the gateway: {refusal}")
-            }
-            None => self.obstacle().unwrap_or_else(|| self.asked.to_string()),
-        }
-    }
-
-    /// A message was repeated, or something is said about it.
-    fn is_long(&self) -> bool {
-        self.asked.tries > 1 || self.refusal.is_some() || self.obstacle().is_some()
-    }
-
-    fn may_be_explained(&self, remote: SocketAddr) -> bool {
-        self.asked.remote == remote && self.asked.unreachable.is_none()
-    }
-
-    /// The known obstacle: an error of our own host, or an ICMP report.
-    fn obstacle(&self) -> Option<String> {
-        let is_told = self.asked.unreachable.is_some();
-        let told = is_told.then(|| self.asked.to_string());
-        self.unsent.clone().or(told)
-    }
 }
 
 impl Progress {
@@ -164,15 +128,17 @@ impl Progress {
         match event {
             Event::NegotiationFailed {
                 connection: Some(connection),
+                path,
                 reason,
-                ..
             } => {
+                let is_told = self.is_told(event);
                 let it = self.of(connection);
+                it.told = Some((path.remote, reason.clone()));
                 let obstacle = it.silence.as_ref().and_then(Silence::obstacle);
                 let reason = it
                     .trouble
                     .insert(obstacle.unwrap_or_else(|| reason.clone()));
-                Some(Note::Failed(connection.clone(), reason.clone()))
+                (!is_told).then(|| Note::Failed(connection.clone(), reason.clone()))
             }
             Event::PeerComplains {
                 connection: Some(connection),
@@ -190,7 +156,8 @@ impl Progress {
                 attempt,
                 ..
             } => {
-                self.of(connection).failed = *attempt;
+                let it = self.of(connection);
+                (it.failed, it.told) = (*attempt, None);
                 Some(Note::Again(connection.clone(), *in_ms as f64 / 1e3))
             }
             Event::Message {
@@ -215,6 +182,23 @@ impl Progress {
                 .map(Note::News),
             _ => None,
         }
+    }
+
+    /// Whether this failure was told in the same attempt: a refusal in clear is told when it comes,
+    /// and is believed only if no better answer follows.
+    pub(super) fn is_told(&self, event: &Event) -> bool {
+        let Event::NegotiationFailed {
+            connection: Some(connection),
+            path,
+            reason,
+        } = event
+        else {
+            return false;
+        };
+        let it = self.by_connection.get(connection);
+        let told = it.filter(|it| !it.is_established);
+        let told = told.and_then(|it| it.told.as_ref());
+        told.is_some_and(|(remote, why)| *remote == path.remote && why == reason)
     }
 
     /// Keeps whether there is an IKE SA, and why a tunnel ended. Some peers delete the children

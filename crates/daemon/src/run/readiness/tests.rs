@@ -261,9 +261,30 @@ fn what_our_own_host_does_not_send_is_no_silence() {
     let failed = told_of(&mut progress, &failure("b", "no reply"), &connections);
     assert_eq!(failed, line);
     // Once a message has left, the peer is the silent one.
+    progress.on_event(&retry("b", 1), &connections);
     progress.sent(gateway());
     let failed = told_of(&mut progress, &failure("b", "no reply"), &connections);
     assert_eq!(failed.as_deref(), Some("b: no reply"));
+}
+
+#[test]
+fn a_refusal_that_is_believed_later_is_told_once_an_attempt() {
+    let connections = stations();
+    let mut progress = Progress::default();
+    let refused = failure("b", "the peer refused");
+    let told: Vec<bool> = [&refused, &refused, &retry("b", 1), &refused]
+        .map(|event| {
+            let is_told = progress.is_told(event);
+            assert_eq!(
+                told_of(&mut progress, event, &connections).is_none(),
+                is_told
+            );
+            is_told
+        })
+        .into();
+    assert_eq!(told, [false, true, false, false]);
+    assert!(!progress.is_told(&failure("b", "no reply")));
+    assert!(!progress.is_told(&failure("a", "the peer refused")));
 }
 
 #[test]
