@@ -88,9 +88,8 @@ impl Process {
         report.warnings.extend(told);
         report.warnings.extend(lost_lines());
         report.warnings.extend(self.capture_warning());
-        for connection in &mut report.connections {
-            self.complete_connection(connection);
-        }
+        let all = report.connections.iter_mut();
+        all.for_each(|it| self.complete_connection(it));
         let clear = self
             .loaded
             .names()
