@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use engine::identity::Identity;
 use tracing_subscriber::EnvFilter;
 
@@ -234,15 +234,21 @@ enum Command {
         #[arg(long, value_name = "ID", value_parser = Identity::parse)]
         peer: Identity,
     },
-    /// Send a gateway's clients to another gateway, before this one is taken down
+    /// Send a gateway's clients to another gateway, before this one is taken down; --off ends that
+    #[command(
+        group = ArgGroup::new("where").required(true).args(["to", "off"]),
+        after_help = "Examples:\n  \
+            caravan drain phones --to sg2.example   clients go to another gateway\n  \
+            caravan drain phones --off              clients are served here again"
+    )]
     Drain {
         /// Key of a connection of the gateway
         name: String,
         /// Address or name of the other gateway, none of this one
-        #[arg(long, value_name = "GATEWAY", required_unless_present = "off")]
+        #[arg(long, value_name = "GATEWAY")]
         to: Option<String>,
-        /// Serve clients again
-        #[arg(long, conflicts_with = "to")]
+        /// End it: clients are served here again
+        #[arg(long)]
         off: bool,
     },
     /// Show connections, tunnels, counters and drops

@@ -1,5 +1,6 @@
 //! The interfaces of this host and their addresses.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 
 use nix::ifaddrs::getifaddrs;
@@ -48,6 +49,22 @@ impl Entry {
     }
 }
 
+/// The addresses of links that are down or have no carrier: nothing comes there.
+pub fn idle_addresses() -> BTreeSet<IpAddr> {
+    idle_among(&entries().unwrap_or_default())
+}
+
+fn idle_among(all: &[Entry]) -> BTreeSet<IpAddr> {
+    let runs = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING;
+    let of = |is_running: bool| {
+        let fitting = all.iter();
+        let fitting = fitting.filter(move |it| it.flags.contains(runs) == is_running);
+        fitting.filter_map(|it| it.address)
+    };
+    let running: BTreeSet<IpAddr> = of(true).collect();
+    of(false).filter(|it| !running.contains(it)).collect()
+}
+
 /// The C library names an address of IPv4 by its label, such as `eth0:backup`, if it has one. No
 /// interface has a colon in its name.
 fn without_label(name: &str) -> &str {
@@ -73,5 +90,24 @@ mod tests {
         let own = own.expect("the loopback address");
         assert_eq!(own.interface, "lo");
         assert_eq!(own.v4_network(), Some((Ipv4Addr::LOCALHOST, 8)));
+    }
+
+    #[test]
+    fn an_address_is_idle_if_no_link_that_has_it_carries_anything() {
+        let up = InterfaceFlags::IFF_UP;
+        let entry = |interface: &str, flags, last| Entry {
+            interface: interface.to_owned(),
+            flags,
+            address: Some(Ipv4Addr::new(192, 0, 2, last).into()),
+            mask: None,
+        };
+        let all = [
+            entry("eth0", up | InterfaceFlags::IFF_RUNNING, 1),
+            entry("docker0", up, 2),
+            entry("wlan0", InterfaceFlags::empty(), 3),
+            entry("wlan1", up, 1),
+        ];
+        let idle = [2, 3].map(|last| IpAddr::from([192, 0, 2, last]));
+        assert_eq!(idle_among(&all), idle.into());
     }
 }

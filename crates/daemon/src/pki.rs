@@ -29,7 +29,7 @@ use zeroize::Zeroizing;
 
 use crate::{files, sys};
 use profile::Made;
-use validity::Validity;
+use validity::{Validity, days, warnings};
 
 /// Serial numbers are random, so that nobody can predict a certificate (RFC 5280 §4.1.2.2:
 /// positive, at most 20 bytes).
@@ -64,7 +64,7 @@ pub enum Command {
         /// File in PEM, or serial number in hexadecimal
         certificate: String,
         /// Days that the list is valid
-        #[arg(long, default_value_t = 30)]
+        #[arg(long, default_value_t = 30, value_parser = days)]
         days: u32,
     },
     /// Renew crl.pem
@@ -73,7 +73,7 @@ pub enum Command {
         #[arg(long, value_name = "DIR")]
         ca: PathBuf,
         /// Days that the list is valid
-        #[arg(long, default_value_t = 30)]
+        #[arg(long, default_value_t = 30, value_parser = days)]
         days: u32,
     },
     /// Make a long-term Diffie-Hellman key for SKIP, and print its names
@@ -107,7 +107,7 @@ pub struct CaArgs {
     #[command(flatten)]
     kind: KeyKind,
     /// Days of validity
-    #[arg(long, default_value_t = 3650)]
+    #[arg(long, default_value_t = 3650, value_parser = days)]
     days: u32,
 }
 
@@ -146,7 +146,7 @@ pub struct IssueArgs {
     #[command(flatten)]
     kind: KeyKind,
     /// Days of validity, no more than the authority has left
-    #[arg(long, default_value_t = 730)]
+    #[arg(long, default_value_t = 730, value_parser = days)]
     days: u32,
     /// Write a complete client configuration
     #[arg(long, requires = "gateway", conflicts_with_all = ["key", "csr"])]
@@ -245,7 +245,9 @@ pub fn run(command: &Command) -> anyhow::Result<String> {
         Command::SkipCheck(args) => skip::check(args),
         Command::Show { file } => {
             let text = read(file)?;
-            crypto::cert::describe(&text).with_context(|| file.display().to_string())
+            let told = crypto::cert::describe(&text);
+            let told = told.with_context(|| file.display().to_string())?;
+            Ok(told + &warnings(&text, now))
         }
     }
 }

@@ -25,6 +25,7 @@ mod report;
 mod requests;
 mod sessions;
 mod setup;
+mod unsent;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -47,6 +48,7 @@ use crate::config::{Loaded, connection_names};
 use crate::control::server::{Call, ControlServer};
 use crate::control::{ControlError, Reply};
 use crate::count_file::CountFile;
+use crate::interfaces::idle_addresses;
 use crate::kept_file::KeptFile;
 use crate::options::RunOptions;
 use crate::peer_file::PeerFile;
@@ -69,6 +71,7 @@ use readiness::Progress;
 use reload::Reloads;
 pub use reload::{check_daemon, check_mobility};
 pub use setup::check_role;
+use unsent::Unsent;
 
 /// How often the node gets the calendar time, which certificates are checked against, and entropy.
 /// In an SA without packets for this time, or up to twice as long, the keys rest.
@@ -161,8 +164,7 @@ struct Process {
     /// The limit on log lines that strangers cause.
     quota: Quota,
     radius: RadiusSockets,
-    /// Messages that the kernel refused to send.
-    unsent: u64,
+    unsent: Unsent,
     is_stopped: bool,
     /// `down` took the last connection down: the blocks are removed too.
     lifts: bool,
@@ -423,11 +425,20 @@ impl Process {
                 self.lead_outside(&mut ways);
                 self.host.take_ways(ways.clone(), own.clone());
                 self.update_host();
-                let own = own.into_iter().collect();
-                self.input(Input::Addresses(own)).await?;
+                self.input(Input::Addresses(self.reached(own))).await?;
                 self.input(Input::Ways(ways)).await
             }
         }
+    }
+
+    /// Our addresses at which a peer may reach us. One without a carrier counts while a session is
+    /// there: its link may be back in a moment.
+    fn reached(&self, own: Vec<IpAddr>) -> BTreeSet<IpAddr> {
+        let mut idle = idle_addresses();
+        for path in self.node.peer_paths() {
+            idle.remove(&path.local.ip());
+        }
+        own.into_iter().filter(|it| !idle.contains(it)).collect()
     }
 
     /// If the routes to new peers without a pool address are missing, these peers are disconnected,

@@ -124,7 +124,17 @@ pub struct ConnectionStatus {
     /// For a client: why the last tunnel ended, until there is another.
     #[serde(default)]
     pub last_end: Option<String>,
-    /// For a client that is up: children that are not up, and where they lead.
+    /// For a client that waits: the time until its next attempt.
+    #[serde(default)]
+    pub retry_in_s: Option<f64>,
+    /// For a client: why this host cannot send to its gateway at this moment, if it cannot.
+    #[serde(default)]
+    pub cannot_send: Option<String>,
+    /// For a client that is up: the gateway's resolvers that this host asks.
+    #[serde(default)]
+    pub dns: Vec<IpAddr>,
+    /// For a client that is up: children that are not up, and where they lead; and what the gateway
+    /// leaves out of those that are.
     #[serde(default)]
     pub missing: Vec<String>,
     /// For a client whose gateway has several addresses: those that are not used, and why.

@@ -84,8 +84,9 @@ fn add(name: &str, path: &Path) -> anyhow::Result<String> {
         false => "is a user",
     };
     Ok(format!(
-        "{name} {what} of {}; `caravan reload` tells a running gateway\n",
-        path.display()
+        "{name} {what} of {}; `caravan reload` tells a running gateway\n{}",
+        path.display(),
+        advice(&password)
     ))
 }
 
@@ -121,6 +122,20 @@ fn password(name: &str) -> anyhow::Result<Zeroizing<String>> {
     Ok(password)
 }
 
+/// A shorter password is guessed fast by whoever has seen a login, or the file.
+const ADVISED_CHARS: usize = 8;
+
+/// A line about a password that is too short.
+fn advice(password: &str) -> String {
+    match password.chars().count() {
+        ADVISED_CHARS.. => String::new(),
+        count => format!(
+            "warning: a password of {count} characters is easily guessed: {ADVISED_CHARS} random \
+             ones at least, better 16\n"
+        ),
+    }
+}
+
 fn is_missing(fault: &anyhow::Error) -> bool {
     let kind = fault.downcast_ref::<std::io::Error>();
     kind.is_some_and(|it| it.kind() == ErrorKind::NotFound)
@@ -151,4 +166,17 @@ fn write(folder: &File, path: &Path, users: &UserFile) -> anyhow::Result<()> {
     let text = users.to_text();
     files::replace_durably(folder, name, text.as_bytes())
         .with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_password_is_taken_with_a_warning() {
+        assert_eq!(advice("12345678"), "");
+        assert!(advice("1234567").starts_with("warning: a password of 7 characters"));
+        // Characters count, not octets.
+        assert!(!advice("éééé").is_empty());
+    }
 }

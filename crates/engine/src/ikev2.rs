@@ -31,6 +31,7 @@ mod keys;
 mod lost;
 pub mod message;
 mod mobike;
+mod offered;
 mod offers;
 mod parts;
 pub mod ppk;

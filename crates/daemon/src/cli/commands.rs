@@ -5,7 +5,8 @@ use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use engine::identity::Identity;
@@ -209,15 +210,38 @@ pub(super) fn drain(
     to: Option<String>,
 ) -> anyhow::Result<String> {
     let found = find(runtime_dir, &name)?;
-    let named = to.as_deref().filter(|it| it.parse::<IpAddr>().is_err());
-    let leads_to = named.and_then(|it| resolver::addresses(it, 0, 0).ok());
-    let leads_to = leads_to.unwrap_or_default();
+    let named = to.clone().filter(|it| it.parse::<IpAddr>().is_err());
+    let leads_to = named.clone().map(looked_up).unwrap_or_default();
+    let nowhere = named.filter(|_| leads_to.is_empty());
     let request = Request::Drain {
         connection: name,
         to,
-        leads_to: leads_to.into_iter().map(|it| it.ip()).collect(),
+        leads_to,
     };
-    said(ask(&found, &request)?)
+    let text = said(ask(&found, &request)?)?;
+    Ok(text + &nowhere.map(|it| no_address(&it)).unwrap_or_default())
+}
+
+/// How long the lookup of another gateway's name may take.
+const LOOKUP_PATIENCE: Duration = Duration::from_secs(2);
+
+/// The addresses of a name; none if it has none here, or if that takes too long to find out.
+fn looked_up(name: String) -> Vec<IpAddr> {
+    let (tell, told) = mpsc::channel();
+    // It ends with this program.
+    std::thread::spawn(move || {
+        let found = resolver::addresses(&name, 0, 0).unwrap_or_default();
+        let _ = tell.send(found.into_iter().map(|it| it.ip()).collect());
+    });
+    told.recv_timeout(LOOKUP_PATIENCE).unwrap_or_default()
+}
+
+/// A line about another gateway's name that leads nowhere. Clients may know better.
+fn no_address(name: &str) -> String {
+    format!(
+        "warning: no address of {name} is found here; clients look it up themselves, and stay \
+         here if they find none: is it spelled right?\n"
+    )
 }
 
 pub(super) fn rekey(runtime_dir: &Path, name: String, ike: bool) -> anyhow::Result<String> {

@@ -21,6 +21,8 @@ fn commands_of_the_manual_parse() {
         "caravan reload",
         "caravan reload --all",
         "caravan rekey home --ike",
+        "caravan drain home --to sg2.example",
+        "caravan drain home --off",
         "caravan status --json home",
         "caravan check c.toml",
         "caravan bench --quick --json",
@@ -46,6 +48,7 @@ fn commands_of_the_manual_parse() {
         "caravan up -c c.toml --detach --timeout 0",
         "caravan down",
         "caravan reload home --all",
+        "caravan drain home --to sg2.example --off",
         "caravan pki issue --ca pki --name ms1 --bundle",
         "caravan pki issue --ca pki --name x --key a --csr b",
         "caravan tunnel-agent client --user al@ice",
@@ -57,6 +60,14 @@ fn commands_of_the_manual_parse() {
     ] {
         assert!(parse(line).is_err(), "{line}");
     }
+}
+
+#[test]
+fn the_way_to_end_draining_is_in_the_error_about_a_missing_gateway() {
+    let error = parse("caravan drain home")
+        .expect_err("no gateway")
+        .to_string();
+    assert!(error.contains("--off"), "{error}");
 }
 
 #[test]

@@ -171,6 +171,13 @@ fn no_gateway(text: &str) -> Option<String> {
             "{text:?} names no host: a gateway's connection has no remote_addrs"
         ));
     }
+    // A name of a host is not of numbers alone, and has no colon.
+    let is_number = |it: char| it.is_ascii_digit() || it == '.';
+    if text.contains(':') || text.chars().all(is_number) {
+        return Some(format!(
+            "{text:?} is no address, such as 192.0.2.1 or 2001:db8::1"
+        ));
+    }
     text.contains(char::is_whitespace)
         .then(|| format!("{text:?} is neither an address nor a name"))
 }

@@ -140,6 +140,12 @@ impl Draft {
                  in its file"
             );
         }
+        if device == Device::Android && client.networks().next().is_some() {
+            bail!(
+                "Android's own client has no field for networks, it takes what the gateway's \
+                 local_ts says: leave --remote-ts out"
+            );
+        }
         let networks = client.networks();
         let networks = networks.map(prefix).collect::<anyhow::Result<_>>()?;
         let authority = Certificate::all_from_pem(authority_pem)?.remove(0);

@@ -14,7 +14,7 @@ use crypto::rand::Seed;
 use wire::skip::{Name, Nsid};
 use zeroize::Zeroizing;
 
-use super::validity::Validity;
+use super::validity::{Validity, days};
 use super::{Issued, MAX_KEY, hex, new_serial, open, random, read, write, write_index};
 use crate::files;
 use crate::token::TokenArgs;
@@ -40,7 +40,7 @@ pub struct SkipArgs {
     #[command(flatten)]
     token: TokenArgs,
     /// Days of validity of the certificate
-    #[arg(long, default_value_t = 730)]
+    #[arg(long, default_value_t = 730, value_parser = days)]
     days: u32,
 }
 

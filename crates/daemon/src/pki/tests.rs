@@ -375,16 +375,17 @@ impl Folder {
 #[test]
 fn a_profile_has_its_files_and_its_password_is_in_none() {
     let folder = Folder::new("profile");
-    let one = "--gateway sg.example --remote-ts 10.10.0.0/24";
     for (device, ends) in [
         ("apple", vec!["mobileconfig", "pem"]),
         ("windows", vec!["crt", "p12", "pem", "ps1"]),
         ("android", vec!["crt", "html", "p12", "pem"]),
         ("strongswan", vec!["pem", "sswan"]),
     ] {
-        let made = folder
-            .profile(&format!("--name {device} --profile {device} {one}"))
-            .unwrap();
+        let mut line = format!("--name {device} --profile {device} --gateway sg.example");
+        if device != "android" {
+            line += " --remote-ts 10.10.0.0/24";
+        }
+        let made = folder.profile(&line).unwrap();
         let password = made.password.expect("a password");
         assert!(!made.text.contains(&**password));
         let files = folder.files(device);
@@ -467,6 +468,10 @@ fn what_no_profile_can_hold_is_refused_before_anything_is_written() {
             "--profile android --gateway sg.example --gateway-id other.example",
             "one field",
         ),
+        (
+            "--profile android --gateway sg.example --remote-ts 10.10.0.0/24",
+            "leave --remote-ts out",
+        ),
         ("--profile apple --gateway sg.example --user a/b", "--user"),
         (
             "--profile apple --gateway sg.example --remote-ts 10.0.0.0/8[tcp/80]",
@@ -530,6 +535,37 @@ fn keys_of_ml_dsa_are_made_on_demand() {
     ] {
         assert!(folder.pki(line).is_err(), "{line}");
     }
+}
+
+#[test]
+fn no_certificate_and_no_list_is_valid_for_no_day() {
+    let folder = Folder::new("no-day");
+    for line in [
+        "issue --ca @/pki --name b --out @ --days 0",
+        "ca --subject CN=x --out @/x --days 0",
+        "crl --ca @/pki --days 0",
+        "skip --name ms1 --ca @/pki --out @ --days 0",
+    ] {
+        let said = folder.pki(line).unwrap_err().to_string();
+        assert!(said.contains("no day is of no use"), "{line}: {said}");
+    }
+    let said = folder.pki("crl --ca @/pki --days x").unwrap_err();
+    assert!(said.to_string().contains("not a number of days"), "{said}");
+}
+
+#[test]
+fn what_is_shown_says_that_it_has_expired() {
+    let folder = Folder::new("expired");
+    let made = "issue --ca @/pki --name ms1.example --days 5 --out @";
+    folder.pki(made).unwrap();
+    let shown = folder.pki("show @/ms1.example.pem").unwrap();
+    assert!(!shown.contains("warning"), "{shown}");
+    let pem = folder.text("ms1.example.pem");
+    let late = now().unwrap() + 6 * 86_400;
+    let said = warnings(&pem, late);
+    let wanted = "warning: certificate CN=ms1.example expired at ";
+    assert!(said.starts_with(wanted) && said.ends_with('\n'), "{said}");
+    assert_eq!(warnings("no certificate", late), "");
 }
 
 #[test]

@@ -6,6 +6,22 @@ use crypto::cert::{Authority, Certificate};
 
 const DAY_S: i64 = 86_400;
 
+/// A number of days on the command line.
+pub(super) fn days(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(0) => Err("what is valid for no day is of no use: 1 or more".to_owned()),
+        Ok(days) => Ok(days),
+        Err(_) => Err("not a number of days, such as 730".to_owned()),
+    }
+}
+
+/// A line for each certificate of a PEM file that is not valid at this time.
+pub(super) fn warnings(pem: &str, now: i64) -> String {
+    let all = Certificate::all_from_pem(pem).unwrap_or_default();
+    let faults = all.iter().filter_map(|it| it.check_in_force(now).err());
+    faults.map(|fault| format!("warning: {fault}\n")).collect()
+}
+
 /// The days of a certificate.
 pub(super) struct Validity {
     pub(super) days: u32,

@@ -11,6 +11,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::mpsc;
 
 use super::reach;
+use crate::interfaces::idle_addresses;
 
 /// By peer: the addresses of ours that lead there, the best first.
 pub type Ways = BTreeMap<IpAddr, Vec<IpAddr>>;
@@ -73,12 +74,15 @@ fn open() -> io::Result<impl futures_util::Stream<Item = impl Sized + Send> + Se
 }
 
 /// By peer, for datagrams of this mark: our addresses that lead there, the routing table's choice
-/// first. Addresses of the device `tun` and those of `withheld` are left out. A mark needs
+/// first. Addresses of the device `tun` and those of `withheld` are left out, and those of links
+/// without a carrier, unless they are named or the routing table's choice. A mark needs
 /// CAP_NET_ADMIN; 0 means no mark.
 pub fn ways(peers: &[IpAddr], named: &[IpAddr], tun: &str, fwmark: u32) -> Ways {
     let withheld = std::fs::read_to_string(IF_INET6).map(|text| withheld(&text, tun, named));
     let withheld = withheld.unwrap_or_default();
-    let own = reach::own_addresses(tun);
+    let idle = idle_addresses();
+    let mut own = reach::own_addresses(tun);
+    own.retain(|it| !idle.contains(it));
     let ways = peers.iter().map(|peer| {
         let of_family = |it: &&IpAddr| it.is_ipv4() == peer.is_ipv4() && !it.is_unspecified();
         let others = own.iter().chain(named).filter(of_family);

@@ -25,6 +25,7 @@ use super::reload::Reloads;
 use super::setup::{
     check_role, engine_config, inner_mtu, open_capture, open_raw, ports, record, strict_filters,
 };
+use super::unsent::Unsent;
 use crate::capture::{CaptureFile, Keys};
 use crate::config::{self, Loaded, Names};
 use crate::control::client::none_runs;
@@ -229,7 +230,7 @@ impl Process {
             peers,
             quota: Quota::new(),
             radius: RadiusSockets::new(mark),
-            unsent: 0,
+            unsent: Unsent::default(),
             is_stopped: false,
             lifts: false,
         })

@@ -46,7 +46,7 @@ impl Process {
         let sessions: usize = status.connections.iter().map(|it| it.sessions.len()).sum();
         let text = format!(
             "clients that can go elsewhere are sent to {to}: {sessions} are connected; the others \
-             are served as before"
+             are served as before, and all of them after `caravan drain {connection} --off`"
         );
         Ok(Reply::Done { text })
     }

@@ -232,6 +232,12 @@ impl Host {
         &self.own
     }
 
+    /// Whether none of our addresses leads to a peer that was asked for, in words.
+    pub(super) fn no_way(&self, to: IpAddr) -> Option<String> {
+        let is_nowhere = self.ways.way_to(to, &[]) == Way::Nowhere;
+        is_nowhere.then(|| format!("no route to {to}"))
+    }
+
     /// Stores the addresses that the steward found.
     pub(super) fn take_ways(&mut self, ways: Ways, own: Vec<IpAddr>) {
         self.ways = ways;
@@ -364,6 +370,15 @@ impl Host {
             addresses: used,
             domains: domains.into_iter().flatten().collect(),
         }
+    }
+
+    /// The resolvers of a connection's lease that this host asks.
+    pub(super) fn resolvers_of(&self, connection: &str) -> Vec<IpAddr> {
+        let wanted = self.wanted.iter().flat_map(|it| &it.resolvers.addresses);
+        let asked: BTreeSet<&IpAddr> = wanted.collect();
+        let lent = self.leases.get(connection).into_iter();
+        let lent = lent.flat_map(|it| &it.dns);
+        lent.filter(|it| asked.contains(it)).copied().collect()
     }
 
     /// Warnings for `status`.

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use engine::node::{Cause, Event, Input, Output};
 use engine::plane::{InboundChange, OutboundChange, SaReport};
 use engine::sa::{Direction, Path, Sa};
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use super::report::LineLimit;
 use super::{Process, report};
@@ -162,22 +162,25 @@ impl Process {
         if let Some((_, tap, _)) = &self.capture {
             tap.udp(path.local, path.remote, 0, bytes);
         }
-        if self.send_outside(path, bytes) {
+        let done = match self.send_outside(path, bytes) {
+            true => Ok(()),
+            false => self.udp.send(path, bytes),
+        };
+        let Err(error) = done else {
             self.progress.sent(path.remote);
-            return true;
-        }
-        let Err(error) = self.udp.send(path, bytes) else {
-            self.progress.sent(path.remote);
+            if self.unsent.sent(path.remote.ip()) && self.quota.takes(self.clock.now()) {
+                info!(remote = %path.remote, "can send again");
+            }
             return true;
         };
-        self.unsent += 1;
+        let is_news = self.unsent.refused(path.remote.ip(), &error);
         if let Some(line) = self.progress.unsent(path.remote, &error) {
-            self.options.ready.note(&line);
+            self.progress.say(line);
         }
-        if self.is_between_links(&error) {
+        if !is_news || self.is_between_links(&error) {
             debug!(remote = %path.remote, "cannot send yet: {error}");
         } else if self.quota.takes(self.clock.now()) {
-            warn!(remote = %path.remote, "cannot send: {error}");
+            warn!(remote = %path.remote, "cannot send: {error}; said once until it can");
         }
         false
     }
@@ -222,7 +225,9 @@ impl Process {
             LineLimit::Peer => self.node.takes_line(cause, now),
             LineLimit::None => true,
         };
-        if is_logged {
+        // What is planned does not come to pass if the process gives up.
+        let is_news = !self.gives_up_after(&event) && !self.progress.is_told(&event);
+        if is_logged && is_news {
             report::log(&event);
         }
         self.note(&event);

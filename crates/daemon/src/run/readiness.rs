@@ -8,6 +8,9 @@
 //! `--detach` sees the progress. It gets a failure when an attempt at each address of a gateway has
 //! failed, or after its time limit, whichever comes first.
 
+mod notes;
+mod silence;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -28,12 +31,16 @@ use crate::options::Role;
 use crate::routes::reach;
 use crate::service;
 use crate::status::{ConnectionState, ConnectionStatus};
+use notes::{Note, Notes};
+use silence::Silence;
 
 /// The progress of a client's connections.
 #[derive(Default)]
 pub(super) struct Progress {
     /// By its name.
     by_connection: BTreeMap<String, ConnectionProgress>,
+    /// What a waiting terminal has not been told yet.
+    notes: Notes,
     /// The date, for checks of our own certificates.
     pub(super) calendar: Calendar,
 }
@@ -49,48 +56,12 @@ struct ConnectionProgress {
     silence: Option<Silence>,
     /// The address that answered last.
     answered: Option<SocketAddr>,
+    /// The failure that was told in this attempt: where, and why.
+    told: Option<(SocketAddr, String)>,
+    /// There is an IKE SA, and none has ended since.
+    is_established: bool,
     /// The number of the last attempt that failed; 0 if none did since it was last up.
     failed: u32,
-}
-
-/// A message without an answer.
-struct Silence {
-    asked: Unanswered,
-    /// How often it was sent, by Message ID: several exchanges may repeat at the same time.
-    times: BTreeMap<Option<u32>, u32>,
-    /// An unauthenticated refusal. Anybody can send one, so it is only a hint.
-    refusal: Option<String>,
-    /// Why our own host did not send it the last time.
-    unsent: Option<String>,
-}
-
-impl Silence {
-    /// The description for the waiting terminal.
-    fn words(&self) -> String {
-        let ip = self.asked.remote.ip();
-        match &self.refusal {
-            Some(refusal) => {
-                format!("{ip} refuses, without proof that it is the gateway: {refusal}")
-            }
-            None => self.obstacle().unwrap_or_else(|| self.asked.to_string()),
-        }
-    }
-
-    /// A message was repeated, or something is said about it.
-    fn is_long(&self) -> bool {
-        self.asked.tries > 1 || self.refusal.is_some() || self.obstacle().is_some()
-    }
-
-    fn may_be_explained(&self, remote: SocketAddr) -> bool {
-        self.asked.remote == remote && self.asked.unreachable.is_none()
-    }
-
-    /// The known obstacle: an error of our own host, or an ICMP report.
-    fn obstacle(&self) -> Option<String> {
-        let is_told = self.asked.unreachable.is_some();
-        let told = is_told.then(|| self.asked.to_string());
-        self.unsent.clone().or(told)
-    }
 }
 
 impl Progress {
@@ -146,34 +117,34 @@ impl Progress {
         }
     }
 
+    /// Something for the waiting terminal.
+    pub(super) fn say(&mut self, line: String) {
+        self.notes.add(Note::News(line));
+    }
+
     /// Handles an event. Returns a line for the waiting terminal, if any.
-    fn on_event(&mut self, event: &Event, connections: &[Arc<Connection>]) -> Option<String> {
-        self.note_end(event);
+    fn on_event(&mut self, event: &Event, connections: &[Arc<Connection>]) -> Option<Note> {
+        self.note_turn(event);
         match event {
             Event::NegotiationFailed {
                 connection: Some(connection),
+                path,
                 reason,
-                ..
             } => {
+                let is_told = self.is_told(event);
                 let it = self.of(connection);
+                it.told = Some((path.remote, reason.clone()));
                 let obstacle = it.silence.as_ref().and_then(Silence::obstacle);
                 let reason = it
                     .trouble
                     .insert(obstacle.unwrap_or_else(|| reason.clone()));
-                Some(format!("{connection}: {reason}"))
+                (!is_told).then(|| Note::Failed(connection.clone(), reason.clone()))
             }
             Event::PeerComplains {
                 connection: Some(connection),
                 path,
                 complaint,
-            } => {
-                let silence = self.of(connection).silence.as_mut()?;
-                let is_it = silence.asked.remote == path.remote && silence.refusal.is_none();
-                is_it.then(|| {
-                    silence.refusal = Some(complaint.clone());
-                    format!("{connection}: {}", silence.words())
-                })
-            }
+            } => self.on_complaint(connection, path.remote, complaint),
             Event::ChildEstablished { connection, .. } => {
                 let it = self.of(connection);
                 (it.trouble, it.ended, it.failed) = (None, None, 0);
@@ -185,9 +156,9 @@ impl Progress {
                 attempt,
                 ..
             } => {
-                self.of(connection).failed = *attempt;
-                let seconds = *in_ms as f64 / 1e3;
-                Some(format!("{connection}: trying again in {seconds:.1} s"))
+                let it = self.of(connection);
+                (it.failed, it.told) = (*attempt, None);
+                Some(Note::Again(connection.clone(), *in_ms as f64 / 1e3))
             }
             Event::Message {
                 connection: Some(connection),
@@ -206,13 +177,38 @@ impl Progress {
                 message_id,
                 remote: Some(remote),
                 ..
-            } => self.on_sent(connection, (*step, *message_id), *remote, connections),
+            } => self
+                .on_sent(connection, (*step, *message_id), *remote, connections)
+                .map(Note::News),
             _ => None,
         }
     }
 
-    /// Keeps why a tunnel ended. Some peers delete the children first.
-    fn note_end(&mut self, event: &Event) {
+    /// Whether this failure was told in the same attempt: a refusal in clear is told when it comes,
+    /// and is believed only if no better answer follows.
+    pub(super) fn is_told(&self, event: &Event) -> bool {
+        let Event::NegotiationFailed {
+            connection: Some(connection),
+            path,
+            reason,
+        } = event
+        else {
+            return false;
+        };
+        let it = self.by_connection.get(connection);
+        let told = it.filter(|it| !it.is_established);
+        let told = told.and_then(|it| it.told.as_ref());
+        told.is_some_and(|(remote, why)| *remote == path.remote && why == reason)
+    }
+
+    /// Keeps whether there is an IKE SA, and why a tunnel ended. Some peers delete the children
+    /// first.
+    fn note_turn(&mut self, event: &Event) {
+        match event {
+            Event::IkeEstablished { connection, .. } => self.of(connection).is_established = true,
+            Event::IkeClosed { connection, .. } => self.of(connection).is_established = false,
+            _ => {}
+        }
         if let Event::ChildClosed {
             connection, cause, ..
         }
@@ -224,6 +220,25 @@ impl Progress {
         {
             self.of(connection).ended = Some(cause.to_string());
         }
+    }
+
+    fn on_complaint(
+        &mut self,
+        connection: &str,
+        remote: SocketAddr,
+        complaint: &str,
+    ) -> Option<Note> {
+        let it = self.of(connection);
+        if it.is_established {
+            // It is authentic, and says what the gateway does not do.
+            return Some(Note::News(format!("{connection}: {complaint}")));
+        }
+        let silence = it.silence.as_mut()?;
+        let is_it = silence.asked.remote == remote && silence.refusal.is_none();
+        is_it.then(|| {
+            silence.refusal = Some(complaint.to_owned());
+            Note::News(format!("{connection}: {}", silence.words()))
+        })
     }
 
     fn on_sent(
@@ -255,7 +270,8 @@ impl Progress {
         *times += 1;
         let is_repetition = *times > 1;
         silence.asked.tries = silence.asked.tries.max(*times);
-        let is_told = silence.refusal.is_some();
+        // Why it could not be sent was said when it was first tried.
+        let is_told = silence.refusal.is_some() || silence.unsent.is_some();
         (is_repetition && !is_told).then(|| format!("{connection}: {}", silence.words()))
     }
 
@@ -320,9 +336,7 @@ impl Progress {
     ) -> Option<String> {
         let failed = |connection: &Arc<Connection>| {
             let failed = self.by_connection.get(&connection.name)?.failed;
-            let enough = connection.start == Start::AtOnce
-                && failed as usize >= connection.remote_addrs.len();
-            enough.then(|| (connection.name.clone(), failed))
+            has_failed(connection, failed).then(|| (connection.name.clone(), failed))
         };
         let (name, after) = match connections.iter().find_map(failed) {
             Some((name, 1)) => (Some(name), "1 attempt".to_owned()),
@@ -354,6 +368,11 @@ impl Progress {
     }
 }
 
+/// Whether so many failed attempts are one at each address of the gateway.
+fn has_failed(connection: &Connection, attempts: u32) -> bool {
+    connection.start == Start::AtOnce && attempts as usize >= connection.remote_addrs.len()
+}
+
 /// Nothing could be sent.
 fn no_way(name: Option<&str>, connections: &[Arc<Connection>]) -> String {
     let is_meant = |c: &&Arc<Connection>| name.is_none_or(|name| name == c.name);
@@ -382,7 +401,7 @@ impl Process {
         let what = reach::seen_from_here(remote.ip(), what, &own);
         if let Some(line) = self.progress.unreachable(remote, what) {
             warn!("{line}");
-            self.options.ready.note(&line);
+            self.progress.say(line);
             self.tell_standing();
         }
     }
@@ -393,14 +412,14 @@ impl Process {
             return;
         }
         let connections = &self.loaded.engine.connections;
-        let line = self.progress.on_event(event, connections);
-        let is_news = line.is_some();
-        if let Some(line) = line {
+        let note = self.progress.on_event(event, connections);
+        let is_news = note.is_some();
+        if let Some(note) = note {
             // The log already has a line for every other event.
             if matches!(event, Event::Message { .. }) {
-                info!("{line}");
+                info!("{}", note.words());
             }
-            self.options.ready.note(&line);
+            self.progress.notes.add(note);
         }
         let is_turn = matches!(
             event,
@@ -432,17 +451,42 @@ impl Process {
     /// Tells a terminal that waits for `--detach` why it does not come up. Then the process ends.
     pub(super) fn give_up(&mut self) -> anyhow::Result<()> {
         let Some(left) = self.patience_left() else {
+            self.progress.notes = Notes::default();
             return Ok(());
         };
         let timeout = self.options.timeout;
         let connections = &self.loaded.engine.connections;
         let part = self.mobility.as_ref().and_then(MobilePart::trouble);
         let spans = (timeout.saturating_sub(left), timeout);
-        let Some(line) = self.progress.end(spans, connections, part) else {
+        let end = self.progress.end(spans, connections, part);
+        self.tell_terminal(end.as_deref());
+        let Some(line) = end else {
             return Ok(());
         };
         self.options.ready.failed(&line)?;
         anyhow::bail!(line)
+    }
+
+    /// Tells a waiting terminal what it has not been told. `end`: the sentence after that.
+    fn tell_terminal(&mut self, end: Option<&str>) {
+        for line in self.progress.notes.take(end) {
+            self.options.ready.note(&line);
+        }
+    }
+
+    /// Whether the process will give up because of this event, as a terminal waits.
+    pub(super) fn gives_up_after(&self, event: &Event) -> bool {
+        let Event::RetryScheduled {
+            connection,
+            attempt,
+            ..
+        } = event
+        else {
+            return false;
+        };
+        let mut all = self.loaded.engine.connections.iter();
+        self.patience_left().is_some()
+            && all.any(|it| it.name == *connection && has_failed(it, *attempt))
     }
 
     /// Reports that the process serves, and once that everything is up: the tunnels, and the routes
@@ -479,6 +523,7 @@ impl Process {
         if let Some(text) = routes {
             warn!("{text}");
         }
+        self.tell_terminal(None);
         Ok(self.options.ready.up(&line)?)
     }
 

@@ -1,11 +1,11 @@
 //! Reports of the process: events in the log, and the answer to `status`.
 
 use std::mem::take;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use engine::counters::DropReason;
-use engine::node::Event;
+use engine::node::{EndCause, Event};
 use engine::sa::Direction;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -52,7 +52,10 @@ impl Process {
         let sum = |of: fn(&IoReport) -> u64| of(&inbound.io) + of(&outbound.io);
         let unheard = sum(|io| io.unheard) + self.udp.overflows() + self.inbox.lost();
         report.add_lost(DropReason::QueueFull, unheard);
-        report.add_lost(DropReason::SendFailed, sum(|io| io.refused) + self.unsent);
+        report.add_lost(
+            DropReason::SendFailed,
+            sum(|io| io.refused) + self.unsent.count(),
+        );
         report.add_lost(DropReason::Truncated, sum(|io| io.truncated));
         for work in [self.node.work(), &seen.work, &sent.work] {
             report.add_work(work);
@@ -85,11 +88,8 @@ impl Process {
         report.warnings.extend(told);
         report.warnings.extend(lost_lines());
         report.warnings.extend(self.capture_warning());
-        for connection in &mut report.connections {
-            connection.blocks = self.host.blocks(&connection.name);
-            self.progress.tell(connection);
-            connection.last_peer = self.came.get(&connection.name).copied();
-        }
+        let all = report.connections.iter_mut();
+        all.for_each(|it| self.complete_connection(it));
         let clear = self
             .loaded
             .names()
@@ -97,6 +97,35 @@ impl Process {
             .filter(|n| self.loaded.clear.contains(n));
         report.connections.extend(clear.map(in_clear));
         report
+    }
+
+    /// Adds what the node does not know of a connection.
+    fn complete_connection(&self, connection: &mut ConnectionStatus) {
+        connection.blocks = self.host.blocks(&connection.name);
+        self.progress.tell(connection);
+        connection.last_peer = self.came.get(&connection.name).copied();
+        connection.cannot_send = self.cannot_send(connection);
+        if connection.state == ConnectionState::Established {
+            connection.dns = self.host.resolvers_of(&connection.name);
+        }
+    }
+
+    /// Why a client's connection can send nothing at this moment.
+    fn cannot_send(&self, connection: &ConnectionStatus) -> Option<String> {
+        let mut all = self.loaded.engine.connections.iter();
+        let own = all.find(|it| it.name == connection.name)?;
+        if own.remote_addrs.is_empty() || connection.state == ConnectionState::Down {
+            return None;
+        }
+        let used = connection.sessions.iter().filter_map(|it| it.remote);
+        let mut used: Vec<IpAddr> = used.map(|it| it.ip()).collect();
+        if used.is_empty() {
+            used = own.remote_addrs.iter().map(SocketAddr::ip).collect();
+        }
+        let why = |to: &IpAddr| self.unsent.why(*to).or_else(|| self.host.no_way(*to));
+        // One address that can be sent to is enough.
+        let all: Option<Vec<String>> = used.iter().map(why).collect();
+        all?.into_iter().next()
     }
 
     /// A warning if the capture is incomplete.
@@ -218,6 +247,9 @@ fn in_clear(name: String) -> ConnectionStatus {
         clear: true,
         last_failure: None,
         last_end: None,
+        retry_in_s: None,
+        cannot_send: None,
+        dns: Vec::new(),
         missing: Vec::new(),
         passed_over: Vec::new(),
         last_peer: None,
@@ -347,9 +379,6 @@ pub(super) fn log(event: &Event) {
             dns,
             domains,
         } => info!(connection, ?addresses, ?dns, ?domains, "inner address"),
-        Event::IkeClosed {
-            connection, cause, ..
-        } => info!(connection, reason = %cause, "IKE closed"),
         Event::SessionBegan { stay } => sessions::began(stay),
         Event::SessionEnded { stay, summary } => sessions::ended(stay, summary),
         Event::PathProven { connection, path } => {
@@ -377,6 +406,15 @@ fn log_server(address: SocketAddr, is_silent: bool) {
 /// Logs ends and refusals.
 fn log_trouble(event: &Event) {
     match event {
+        // The line about the failed negotiation has said why.
+        Event::IkeClosed {
+            connection,
+            had_children: false,
+            cause: cause @ EndCause::Failed(_),
+        } => debug!(connection, reason = %cause, "IKE closed"),
+        Event::IkeClosed {
+            connection, cause, ..
+        } => info!(connection, reason = %cause, "IKE closed"),
         Event::ChildClosed {
             connection,
             child,

@@ -227,6 +227,7 @@ fn peers_that_chose_one_spi_have_their_own_traffic() {
             state: node::ConnectionState::Established,
             is_legacy: false,
             missing: Vec::new(),
+            retry_in: None,
             passed_over: Vec::new(),
             sessions: vec![session(1, 11, CHOSEN), session(2, 12, CHOSEN)],
         }],
@@ -248,6 +249,24 @@ fn peers_that_chose_one_spi_have_their_own_traffic() {
         (child.packets_in, child.packets_out, child.bytes_out)
     });
     assert_eq!(counted.collect::<Vec<_>>(), [(3, 50, 5000), (4, 70, 7000)]);
+}
+
+#[test]
+fn a_client_says_when_it_tries_again_and_that_it_cannot_send() {
+    let waiting = ConnectionStatus {
+        name: "home".to_owned(),
+        state: ConnectionState::AwaitingRetry,
+        version: "IKEv2".to_owned(),
+        retry_in_s: Some(74.2),
+        cannot_send: Some("cannot send to 192.0.2.1: Network is unreachable".to_owned()),
+        dns: vec!["10.10.0.2".parse().unwrap()],
+        ..ConnectionStatus::default()
+    };
+    assert_eq!(
+        waiting.to_string(),
+        "home: waiting to try again in 1 min 15 s, IKEv2\n  \
+         cannot send to 192.0.2.1: Network is unreachable\n  resolvers: 10.10.0.2\n"
+    );
 }
 
 #[test]

@@ -32,7 +32,11 @@ impl Display for StatusReport {
             writeln!(f, "pool {}: {} of {} lent", pool.name, pool.lent, pool.size)?;
         }
         if let Some(to) = &self.draining {
-            writeln!(f, "clients that can go elsewhere are sent to {to}")?;
+            writeln!(
+                f,
+                "clients that can go elsewhere are sent to {to} (`caravan drain NAME --off` ends \
+                 that)"
+            )?;
         }
         for server in &self.radius {
             writeln!(
@@ -155,7 +159,11 @@ impl Display for ConnectionState {
 
 impl Display for ConnectionStatus {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}, {}", self.name, self.state, self.version)?;
+        write!(f, "{}: {}", self.name, self.state)?;
+        if let Some(left) = self.retry_in_s {
+            write!(f, " in {}", Age(left.ceil()))?;
+        }
+        write!(f, ", {}", self.version)?;
         if let Some(deprecated) = &self.deprecated {
             write!(f, " ({deprecated})")?;
         }
@@ -176,11 +184,18 @@ impl Display for ConnectionStatus {
         if let Some(reason) = &self.last_end {
             writeln!(f, "  the last tunnel has ended: {reason}")?;
         }
+        if let Some(why) = &self.cannot_send {
+            writeln!(f, "  {why}")?;
+        }
         if !self.missing.is_empty() {
             writeln!(f, "  not up: {}", self.missing.join(", "))?;
         }
         if !self.passed_over.is_empty() {
             writeln!(f, "  not used: {}", self.passed_over.join(", "))?;
+        }
+        if !self.dns.is_empty() {
+            let all: Vec<String> = self.dns.iter().map(ToString::to_string).collect();
+            writeln!(f, "  resolvers: {}", all.join(", "))?;
         }
         self.sessions.iter().try_for_each(|session| session.fmt(f))
     }

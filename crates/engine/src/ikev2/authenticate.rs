@@ -318,7 +318,7 @@ impl Authenticating {
             Ok(Judged::Examined) => Ok(Answered::Again(Box::new(self))),
             Err(fault) => {
                 // RFC 7296 §2.21.2: the peer believes that it is established, or waits for us.
-                if parts.auth.is_some() || parts.eap.is_some() {
+                if parts.is_awaited() {
                     let refusal = notify(NotifyType::AuthenticationFailed);
                     self.sa.tell_end(refusal, at);
                 }

@@ -1,5 +1,6 @@
 //! The payloads of a message, sorted. A payload that may occur once occurs at most once.
 
+use wire::eap::EapCode;
 use wire::ikev2::{
     Authentication, CertificateEncoding, Configuration, Delete, Eap, Identification, KeyExchange,
     Located, Notify, NotifyType, Payload, PayloadKind, Proposal, Protocol, TrafficSelector,
@@ -106,6 +107,13 @@ impl<'a> Parts<'a> {
     pub(super) fn error(&self) -> Option<&'a Notify> {
         let mut all = self.notices.iter().copied();
         all.find(|notify| notify.kind.is_error())
+    }
+
+    /// Whether a gateway with this answer to IKE_AUTH still has the IKE SA: it has proven itself,
+    /// or waits for the next packet of EAP. After a Failure there is none.
+    pub(super) fn is_awaited(&self) -> bool {
+        let goes_on = |packet: &Eap| packet.code() != EapCode::Failure;
+        self.auth.is_some() || self.eap.is_some_and(goes_on)
     }
 }
 

@@ -14,6 +14,7 @@ use wire::ikev2::transform::{self, encryption, integrity, prf, sequence_numbers}
 use wire::ikev2::{Proposal, Protocol as WireProtocol, Transform, TransformType};
 
 use super::Abilities;
+use super::offered::described;
 use crate::config::Connection;
 use crate::ike::{Fault, Refusal, Spi};
 use crate::sa::Protocol;
@@ -205,27 +206,6 @@ pub(super) fn nothing_in_common<S: Suite>(suites: &[S], offered: &[Proposal]) ->
             accepted.join(", ")
         ),
         refusal: Refusal::Proposal,
-    }
-}
-
-/// Proposals that a sentence describes, and the transforms of each.
-const MAX_DESCRIBED: usize = 8;
-
-/// A peer's proposals by their numbers, which anybody can look up.
-fn described(offered: &[Proposal]) -> String {
-    let words = offered.iter().take(MAX_DESCRIBED).map(|proposal| {
-        let one = |it: &Transform| match it.key_length() {
-            Ok(Some(bits)) => format!("{}:{}/{bits}", it.kind.number(), it.id),
-            _ => format!("{}:{}", it.kind.number(), it.id),
-        };
-        let some = proposal.transforms.iter().take(3 * MAX_DESCRIBED).map(one);
-        some.collect::<Vec<_>>().join(" ")
-    });
-    let more = offered.len().saturating_sub(MAX_DESCRIBED);
-    let words = words.collect::<Vec<_>>().join(", ");
-    match more {
-        0 => format!("transforms {words}"),
-        more => format!("transforms {words} and {more} more"),
     }
 }
 
@@ -448,6 +428,22 @@ mod tests {
         assert_eq!(child_spi(&reply).unwrap(), 0x0909_0909);
         let needed = [esp(vec![gcm, Transform::new(of, method::MODP_2048)])];
         assert!(choose(&ours, &needed).is_none());
+    }
+
+    #[test]
+    fn an_offer_is_described_in_the_words_of_its_suite() {
+        for (suite, words) in [
+            ("aes128-sha1-modp2048", "aes128 modp2048 prfsha1 sha1"),
+            (
+                "chacha20poly1305-prfsha512-ecp521",
+                "chacha20poly1305 ecp521 prfsha512",
+            ),
+        ] {
+            let text = described(&offer(&suites::<Ikev2Suite>(suite), &[]));
+            let mut told: Vec<&str> = text.split(' ').collect();
+            told.sort_unstable();
+            assert_eq!(told.join(" "), words);
+        }
     }
 
     #[test]

@@ -104,6 +104,14 @@ impl State {
             _ => None,
         }
     }
+
+    /// How long until the next attempt.
+    pub(super) fn retry_in(self, now: Instant) -> Option<Duration> {
+        match self {
+            Self::Backoff(at) => Some(at.since(now)),
+            _ => None,
+        }
+    }
 }
 
 impl Station {

@@ -12,6 +12,7 @@ use crate::ike::Role;
 use crate::ikev2::ppk::PpkInUse;
 use crate::radius::ServerStatus;
 use crate::sa::{Mode, Path};
+use crate::selector::TrafficSelector;
 use crate::suite::Standing;
 use crate::time::{Duration, Instant};
 
@@ -43,8 +44,11 @@ pub struct ConnectionStatus {
     pub state: ConnectionState,
     /// Whether the file permits insecure algorithms.
     pub is_legacy: bool,
-    /// For a station that is up: children that are not up, and where they lead.
+    /// For a station that is up: children that are not up, and where they lead; and what the
+    /// gateway leaves out of those that are.
     pub missing: Vec<String>,
+    /// For a station that waits: how long until its next attempt.
+    pub retry_in: Option<Duration>,
     /// For a station whose gateway has several addresses: those that are not used, and why.
     pub passed_over: Vec<String>,
     /// Established or in progress.
@@ -183,6 +187,9 @@ impl Node {
                     (false, Some(station)) => station.state.into(),
                 },
                 missing: station.map(|it| self.missing(it)).unwrap_or_default(),
+                retry_in: station
+                    .filter(|_| !is_established)
+                    .and_then(|it| it.state.retry_in(now)),
                 passed_over: station.map(|it| it.not_used()).unwrap_or_default(),
                 is_legacy: connection.is_legacy,
                 sessions,
@@ -205,18 +212,32 @@ impl Node {
         }
     }
 
-    /// For a station that is up, where its children lead that are not up.
+    /// For a station that is up, where its children lead that are not up, and what the gateway
+    /// leaves out of the others.
     fn missing(&self, station: &Station) -> Vec<String> {
         let is_up = matches!(station.state, State::Up(_));
         let children = station.children.iter().filter(|_| is_up);
         let entries = children.filter_map(|child| self.children.get(child));
-        let missing = entries.filter(|entry| entry.current.is_none());
-        missing
-            .map(|entry| match entry.remote.is_empty() {
-                false => format!("{} to {}", entry.child().name, listed(&entry.remote)),
-                true => entry.child().name.clone(),
-            })
-            .collect()
+        let missing = entries.filter_map(|entry| {
+            let name = &entry.child().name;
+            match (&entry.current, entry.narrowed()) {
+                (Some(_), None) => None,
+                (Some(pair), Some(asked)) => {
+                    let got = [&pair.local[..], &pair.remote].concat();
+                    let lost = asked.iter().filter(|it| !got.contains(it));
+                    let lost: Vec<TrafficSelector> = lost.copied().collect();
+                    Some(format!(
+                        "{name} for {}: the gateway protects only {} === {}",
+                        listed(&lost),
+                        listed(&pair.local),
+                        listed(&pair.remote)
+                    ))
+                }
+                (None, _) if entry.remote.is_empty() => Some(name.clone()),
+                (None, _) => Some(format!("{name} to {}", listed(&entry.remote))),
+            }
+        });
+        missing.collect()
     }
 
     /// Octets of authentic fragments that wait for the rest of their message.

@@ -10,8 +10,7 @@ use super::super::ConfigError;
 use super::super::file::ConnectionTable;
 use super::Builder;
 
-/// Octets of a key at least: as many as its file has when it is written as 32 random octets in
-/// hexadecimal or base64 (RFC 8784 §6 wants 256 bits of entropy).
+/// Random octets of a key at least (RFC 8784 §6 wants 256 bits of entropy).
 const MIN_KEY: usize = 32;
 /// Octets of its name at most.
 const MAX_ID: usize = 128;
@@ -48,12 +47,12 @@ impl Builder<'_> {
         let read = self.origin.private(&path).map(Zeroizing::new);
         let octets = read.map_err(|fault| self.unreadable(&at("ppk_file"), &path, &fault))?;
         let octets = octets.trim_ascii_end();
-        if octets.len() < MIN_KEY {
+        let (random, form) = random_octets(octets);
+        if random < MIN_KEY {
             let text = format!(
-                "{} has {} octets: a key has 32 random octets or more, as `openssl rand -hex 32` \
-                 writes them",
-                path.display(),
-                octets.len()
+                "{} has {random} octets{form}: a key has 32 random octets or more, as `openssl \
+                 rand -hex 32` writes them",
+                path.display()
             );
             return Err(self.value(&at("ppk_file"), &text));
         }
@@ -63,5 +62,38 @@ impl Builder<'_> {
             is_required: table.ppk_required,
             is_early: table.ppk_intermediate,
         })))
+    }
+}
+
+/// How many random octets a file can hold, and in which form. The key is the file's text itself, of
+/// which each digit of hexadecimal has 4 bits, and each of base64 has 6.
+fn random_octets(text: &[u8]) -> (usize, &'static str) {
+    let digits = text.strip_suffix(b"==").or(text.strip_suffix(b"="));
+    let digits = digits.unwrap_or(text);
+    let is_base64 = |it: &u8| it.is_ascii_alphanumeric() || b"+/".contains(it);
+    match () {
+        () if text.iter().all(u8::is_ascii_hexdigit) => (text.len() / 2, " in hexadecimal"),
+        () if digits.iter().all(is_base64) => (digits.len() * 3 / 4, " in base64"),
+        () => (text.len(), ""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_counts_what_its_text_can_hold() {
+        for (text, octets) in [
+            (&[b'f'; 64][..], 32),
+            (&[b'0'; 32][..], 16),
+            (&b"4rT0/0RvCJCq3v1zS2mN8mW5lq0pN1gk1yZr5Zl3bqE="[..], 32),
+            (&b"MDEyMzQ1Njc4OWFiY2RlZg=="[..], 16),
+            (&b"MDEyMzQ1Njc4OWFiY2RlZjAx"[..], 18),
+            (&[0xff; 32][..], 32),
+            (&b""[..], 0),
+        ] {
+            assert_eq!(random_octets(text).0, octets, "{text:?}");
+        }
     }
 }

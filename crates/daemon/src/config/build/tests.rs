@@ -203,7 +203,8 @@ fn a_post_quantum_pre_shared_key_has_a_name_a_private_file_and_ikev2() {
         Ok::<_, String>(built.engine.connections[0].ppk.clone())
     };
     let both = "ppk_id = \"fleet\"\nppk_file = \"fleet.ppk\"";
-    let secret = "0123456789abcdef0123456789abcdef";
+    let secret = "0123456789abcdef".repeat(4);
+    let secret = secret.as_str();
     write(&format!("{secret}\n"), 0o600);
     let ppk = with(2, both).expect("a key").expect("one");
     assert_eq!((&ppk.id[..], ppk.is_required), ("fleet", true));
@@ -224,7 +225,9 @@ fn a_post_quantum_pre_shared_key_has_a_name_a_private_file_and_ikev2() {
     write(secret, 0o640);
     assert!(refusal(2, both).contains("chmod 600"));
     write("too short\n", 0o600);
-    assert!(refusal(2, both).contains("has 9 octets"));
+    assert!(refusal(2, both).contains("has 9 octets:"));
+    write(&secret[..32], 0o600);
+    assert!(refusal(2, both).contains("has 16 octets in hexadecimal:"));
     std::fs::remove_dir_all(&folder).expect("removed");
 }
 

@@ -73,6 +73,9 @@ fn a_gateway_s_address_is_one_machine_s_without_a_port() {
         ("%any", "a gateway's connection has no remote_addrs"),
         ("", "this text is empty"),
         ("a b", "neither an address nor a name"),
+        ("192.0.2.300", "is no address, such as 192.0.2.1"),
+        ("192.0.2", "is no address, such as 192.0.2.1"),
+        ("2001:db8::zz", "is no address, such as 192.0.2.1"),
         ("0.0.0.0", "not the address of a host"),
         ("224.0.0.1", "not the address of a host"),
         ("255.255.255.255", "not the address of a host"),
@@ -867,6 +870,7 @@ fn what_only_ikev2_has_is_refused_with_ikev1() {
     for (key, value) in [
         ("crash_detection", "true"),
         ("resumption", "true"),
+        ("mobike", "true"),
         ("redirect", "[\"198.51.100.0/24\"]"),
     ] {
         let line = format!("{key} = {value}");
@@ -875,6 +879,7 @@ fn what_only_ikev2_has_is_refused_with_ikev1() {
         assert!(said.contains(key), "{said}");
         assert!(said.contains("IKEv1 does not have it"), "{said}");
     }
+    folder.load(&with(1, "mobike = false")).expect("it is off");
 }
 
 #[test]

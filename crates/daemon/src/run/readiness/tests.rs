@@ -76,12 +76,22 @@ fn failure(connection: &str, reason: &str) -> Event {
     }
 }
 
+/// The line about an event.
+fn told_of(
+    progress: &mut Progress,
+    event: &Event,
+    connections: &[Arc<Connection>],
+) -> Option<String> {
+    let note = progress.on_event(event, connections)?;
+    Some(note.words())
+}
+
 /// The lines on the way, and the final sentence.
 fn after(events: &[Event], waited: Duration) -> (Vec<String>, Option<String>) {
     let connections = stations();
     let mut progress = Progress::default();
     let told = events.iter();
-    let told = told.filter_map(|event| progress.on_event(event, &connections));
+    let told = told.filter_map(|event| told_of(&mut progress, event, &connections));
     let told = told.collect();
     (told, progress.end((waited, TIMEOUT), &connections, None))
 }
@@ -248,12 +258,74 @@ fn what_our_own_host_does_not_send_is_no_silence() {
     let line = Some(format!("b: {words}"));
     assert_eq!(progress.unsent(gateway(), &forbidden), line);
     assert_eq!(progress.unsent(gateway(), &forbidden), None);
-    let failed = progress.on_event(&failure("b", "no reply"), &connections);
+    let failed = told_of(&mut progress, &failure("b", "no reply"), &connections);
     assert_eq!(failed, line);
     // Once a message has left, the peer is the silent one.
+    progress.on_event(&retry("b", 1), &connections);
     progress.sent(gateway());
-    let failed = progress.on_event(&failure("b", "no reply"), &connections);
+    let failed = told_of(&mut progress, &failure("b", "no reply"), &connections);
     assert_eq!(failed.as_deref(), Some("b: no reply"));
+}
+
+#[test]
+fn a_refusal_that_is_believed_later_is_told_once_an_attempt() {
+    let connections = stations();
+    let mut progress = Progress::default();
+    let refused = failure("b", "the peer refused");
+    let told: Vec<bool> = [&refused, &refused, &retry("b", 1), &refused]
+        .map(|event| {
+            let is_told = progress.is_told(event);
+            assert_eq!(
+                told_of(&mut progress, event, &connections).is_none(),
+                is_told
+            );
+            is_told
+        })
+        .into();
+    assert_eq!(told, [false, true, false, false]);
+    assert!(!progress.is_told(&failure("b", "no reply")));
+    assert!(!progress.is_told(&failure("a", "the peer refused")));
+}
+
+#[test]
+fn what_cannot_be_sent_again_is_said_once() {
+    let connections = stations();
+    let mut progress = Progress::default();
+    let message = message("b", Step::Main(1), true);
+    assert_eq!(told_of(&mut progress, &message, &connections), None);
+    let unreachable = io::Error::from(io::ErrorKind::NetworkUnreachable);
+    assert!(progress.unsent(gateway(), &unreachable).is_some());
+    assert_eq!(told_of(&mut progress, &message, &connections), None);
+    progress.sent(gateway());
+    assert!(told_of(&mut progress, &message, &connections).is_some());
+}
+
+#[test]
+fn what_a_gateway_that_is_proven_does_not_do_is_told() {
+    let connections = stations();
+    let mut progress = Progress::default();
+    let narrowed = Event::PeerComplains {
+        connection: Some("b".to_owned()),
+        path: engine::sa::Path::udp(([198, 51, 100, 1], 500), gateway()),
+        complaint: "it protects only a part".to_owned(),
+    };
+    assert_eq!(told_of(&mut progress, &narrowed, &connections), None);
+    let established = Event::IkeEstablished {
+        connection: "b".to_owned(),
+        version: 2,
+        peer: "sg.example".to_owned(),
+        suite: String::new(),
+        ppk: None,
+        has_full_transcript: true,
+        is_resumed: false,
+        path: engine::sa::Path::udp(([198, 51, 100, 1], 500), gateway()),
+        nat: (false, false),
+    };
+    progress.on_event(&established, &connections);
+    // A request is open, about another child.
+    progress.on_event(&message("b", Step::Quick(1), true), &connections);
+    let line = told_of(&mut progress, &narrowed, &connections);
+    assert_eq!(line.as_deref(), Some("b: it protects only a part"));
 }
 
 #[test]
@@ -269,22 +341,22 @@ fn a_refusal_in_clear_is_no_silence() {
         complaint: "NO-PROPOSAL-CHOSEN".to_owned(),
     };
     assert_eq!(
-        progress.on_event(&complaint("192.0.2.3:500"), &connections),
+        told_of(&mut progress, &complaint("192.0.2.3:500"), &connections),
         None
     );
     progress.on_event(&message("b", Step::Main(1), true), &connections);
     assert_eq!(
-        progress.on_event(&complaint("192.0.2.4:500"), &connections),
+        told_of(&mut progress, &complaint("192.0.2.4:500"), &connections),
         None
     );
     let hint = "192.0.2.3 refuses, without proof that it is the gateway: NO-PROPOSAL-CHOSEN";
     assert_eq!(
-        progress.on_event(&complaint("192.0.2.3:500"), &connections),
+        told_of(&mut progress, &complaint("192.0.2.3:500"), &connections),
         Some(format!("b: {hint}"))
     );
     // It is reported once, and stays during further tries.
     let again = message("b", Step::Main(1), true);
-    assert_eq!(progress.on_event(&again, &connections), None);
+    assert_eq!(told_of(&mut progress, &again, &connections), None);
     let end = progress.end((TIMEOUT, TIMEOUT), &connections, None);
     let end = end.expect("its end");
     assert!(end.contains(hint) && !end.contains("no reply"), "{end}");

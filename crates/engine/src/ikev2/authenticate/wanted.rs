@@ -1,6 +1,6 @@
 //! What an initiator wants of the answers in IKE_AUTH.
 
-use wire::ikev2::Payload;
+use wire::ikev2::{NotifyType, Payload};
 
 use crate::config::{Connection, IdentityPattern};
 use crate::ike::Fault;
@@ -16,8 +16,13 @@ pub(super) fn refusal_of(parts: &Parts<'_>) -> Result<(), Fault> {
     let (Some(error), None) = (parts.error(), parts.auth) else {
         return Ok(());
     };
+    // It tells the reason to nobody who has not proven who they are.
+    let hint = match error.kind {
+        NotifyType::AuthenticationFailed => "; the gateway's log says why",
+        _ => "",
+    };
     Err(Fault::Unauthenticated(format!(
-        "the peer refused with {}",
+        "the peer refused with {}{hint}",
         notify_name(error.kind)
     )))
 }

@@ -109,7 +109,10 @@ fn another_key_is_refused_by_both_ends() {
         Fault::Unauthenticated("the pre-shared key differs".into())
     );
     let fault = world.station.fault.take().unwrap().to_string();
-    assert_eq!(fault, "the peer refused with AUTHENTICATION_FAILED");
+    assert_eq!(
+        fault,
+        "the peer refused with AUTHENTICATION_FAILED; the gateway's log says why"
+    );
 }
 
 #[test]

@@ -263,7 +263,7 @@ fn who_does_not_have_the_key_of_eap_is_refused_after_its_success() {
     assert!(why.contains("does not have the key of EAP"), "{why}");
     assert_eq!(
         world.fault(Who::Station),
-        "the peer refused with AUTHENTICATION_FAILED"
+        "the peer refused with AUTHENTICATION_FAILED; the gateway's log says why"
     );
 }
 

@@ -3,6 +3,7 @@
 
 use super::super::session_id::SessionId;
 use super::super::{Event, Node};
+use super::ChildEntry;
 use super::selectors::{common, listed, wanted_selectors};
 use crate::config::{ChildLayer, Connection};
 use crate::ike::{AgreedChild, FirstChild};
@@ -76,20 +77,11 @@ impl Node {
         let Some(pair) = entry.current.as_ref().filter(|it| it.mode == Mode::Tunnel) else {
             return;
         };
-        let (local, remote) = (&entry.local[..], &entry.remote[..]);
-        let is_less = |asked: &[TrafficSelector], got: &[TrafficSelector]| {
-            let mut lost = asked.iter().filter(|it| !got.contains(it));
-            lost.next().is_some()
-        };
-        let asked = match (is_less(remote, &pair.remote), is_less(local, &pair.local)) {
-            (true, _) => remote,
-            (false, true) => local,
-            (false, false) => {
-                let is_unlent =
-                    |it: &&TrafficSelector| !pair.local.iter().any(|own| own.is_of_family(it));
-                let unlent = pair.remote.iter().find(is_unlent).copied();
-                return unlent.map_or((), |remote| self.tell_unlent(id, child, remote));
-            }
+        let Some(asked) = entry.narrowed() else {
+            let is_unlent =
+                |it: &&TrafficSelector| !pair.local.iter().any(|own| own.is_of_family(it));
+            let unlent = pair.remote.iter().find(is_unlent).copied();
+            return unlent.map_or((), |remote| self.tell_unlent(id, child, remote));
         };
         let event = Event::PeerComplains {
             connection: Some(entry.connection.name.clone()),
@@ -102,6 +94,25 @@ impl Node {
             ),
         };
         self.outputs.tell(event);
+    }
+}
+
+impl ChildEntry {
+    /// The selectors of one side that we asked for, if the peer protects only a part of them.
+    pub(in super::super) fn narrowed(&self) -> Option<&[TrafficSelector]> {
+        let pair = self.current.as_ref().filter(|it| it.mode == Mode::Tunnel)?;
+        let is_less = |asked: &[TrafficSelector], got: &[TrafficSelector]| {
+            let mut lost = asked.iter().filter(|it| !got.contains(it));
+            lost.next().is_some()
+        };
+        match (
+            is_less(&self.remote, &pair.remote),
+            is_less(&self.local, &pair.local),
+        ) {
+            (true, _) => Some(&self.remote),
+            (false, true) => Some(&self.local),
+            (false, false) => None,
+        }
     }
 }
 

@@ -392,6 +392,11 @@ fn a_station_says_what_a_gateway_does_not_protect() {
         _ => false,
     };
     assert_eq!(world.ends[0].count(narrowed), 1);
+    let status = world.ends[0].node.status(world.now);
+    let missing = &status.connections[0].missing;
+    assert_eq!(missing.len(), 1, "{missing:?}");
+    let lost = "for 10.77.0.0/24: the gateway protects only ";
+    assert!(missing[0].contains(lost), "{missing:?}");
 }
 
 #[test]

@@ -45,6 +45,19 @@ fn who_is_refused_again_and_again_waits_up_to_a_quarter_of_an_hour() {
     assert!((30..70).contains(&waits.len()), "{}", waits.len());
 }
 
+#[test]
+fn the_status_counts_down_to_the_next_attempt() {
+    let mut world = refused(168);
+    let left = |world: &World| world.ends[0].node.status(world.now).connections[0].retry_in;
+    assert_eq!(left(&world), None, "it connects");
+    while left(&world).is_none_or(|left| left < Duration::from_secs(3)) {
+        world.run(Duration::from_millis(100));
+    }
+    let before = left(&world).expect("it waits");
+    world.run(Duration::from_secs(1));
+    assert_eq!(left(&world), Some(before - Duration::from_secs(1)));
+}
+
 /// The gateway may have a trouble of its own, and has no quota for keys.
 #[test]
 fn whose_key_is_refused_goes_on_trying_twice_a_minute() {
@@ -63,6 +76,20 @@ fn whose_key_is_refused_goes_on_trying_twice_a_minute() {
             .iter()
             .all(|(wait, is_refused)| *wait <= longest && !is_refused)
     );
+}
+
+/// The gateway has ended the exchange itself, and would not answer another request of it.
+#[test]
+fn who_is_refused_stops_at_once() {
+    let mut world = refused(167);
+    let is_refusal = |event: &Event| matches!(event, Event::RetryScheduled { .. });
+    while !world.ends[0].told(is_refusal) {
+        world.run(Duration::from_millis(10));
+    }
+    let sent = world.network.sent;
+    world.command(0, Command::Stop);
+    assert!(world.ends[0].told(|event| *event == Event::Stopped));
+    assert_eq!(world.network.sent, sent, "nothing is left to say");
 }
 
 #[test]
