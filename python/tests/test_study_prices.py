@@ -157,6 +157,19 @@ def test_prices_are_those_of_a_sweep_of_the_testbed(tmp_path: Path) -> None:
             written(tmp_path, STUDY.replace('levels = ["model", "testbed"]\n', levels))
 
 
+def test_prices_of_a_single_reading_are_refused(tmp_path: Path) -> None:
+    reading = """
+[[sweep.reading]]
+name = "roaming"
+says = "The node roams."
+set = { prices = "prices" }
+"""
+    text = STUDY.replace('link = ["wifi-11b"] }\n', 'link = ["wifi-11b"] }\n' + reading, 1)
+    said = r"sweep\.0\.reading\.0\.set\.prices: all readings of a sweep have the same prices"
+    with pytest.raises(StudyError, match=f"{said}: name them in its own set"):
+        written(tmp_path, text)
+
+
 def test_every_part_of_paper_p_has_a_price_and_a_verdict_at_both_levels() -> None:
     study = load("wireless-policies")
     assert {one.name for one in study.sweeps if "prices" in one.settings} == {
