@@ -2,7 +2,8 @@
 
 Answers go to standard output, errors and progress to standard error. Status 0: answered, 1: a
 comparison found a difference or a tunnel does not come up, 2: the question is wrong, 3: no stack
-fits what `advise` was asked, 130: stopped by Ctrl-C or SIGTERM.
+fits what `advise` was asked, 130: stopped by Ctrl-C or SIGTERM. A reader that leaves ends it by
+SIGPIPE.
 """
 
 from __future__ import annotations
