@@ -79,6 +79,10 @@ def bare(kind: str, name: str) -> str:
 
 def locate(kind: str, name: str) -> Path:
     """The file that `name` refers to: a path, otherwise a name of the catalogue."""
+    if not name.strip():
+        what = f"the name of the {kind} is empty"
+        raise Refused(f"{what}: give a file, or one of {', '.join(names(kind))}")
+    check_plain(name)
     path = Path(name)
     if path.is_file():
         return path
@@ -97,6 +101,13 @@ def locate(kind: str, name: str) -> Path:
     near = nearest(bare(kind, name), names(kind))
     where = "neither as a file nor in the catalogue"
     raise Refused(f"there is no {kind} '{name}', {where}; {near}")
+
+
+def check_plain(name: str) -> None:
+    """Refuse a pipe or a device: a file is read several times, and a pipe can be read once."""
+    path = Path(name)
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise Refused(f"{name}: not a plain file: save its text in a file, and name that")
 
 
 def find(kind: str, name: str) -> Entry:

@@ -320,6 +320,23 @@ def test_nothing_fits_is_status_3_with_the_nearest_miss() -> None:
     assert (found["answer"], found["nearest"]) == (None, "wifi-open + quic")
 
 
+def test_before_all_standings_the_nearest_miss_is_what_is_allowed_first() -> None:
+    words = ("--scenario", "advise-scanner", "--as-of", "1990-01-01")
+    status, out, err = lab(*words)
+    assert (status, err) == (3, "")
+    none = "Nothing fits: no stack that applies here is allowed on this day."
+    first = "The nearest miss is WPA2-Personal: allowed from 2004-09-01 on."
+    assert f"{none} {first}\nThe oldest standing of what applies here is of 1997-06-01.\n" in out
+    assert table_row(out, "wpa2-psk")[-1] == "not yet"
+    found = answer("advise-scanner", as_of="1990-01-01")
+    assert (found["answer"], found["nearest"]) == (None, "wpa2-psk")
+    # The day is the first one on which it is allowed.
+    assert answer("advise-scanner", as_of="2004-08-31")["answer"] is None
+    assert answer("advise-scanner", as_of="2004-09-01")["answer"] == "wpa2-psk"
+    _, out, _ = lab(*words, "--budget", "gap=1ms")
+    assert "allowed from 2004-09-01 on; gap 40.04 ms, 39.04 ms too much." in out
+
+
 def test_one_point_is_not_points() -> None:
     assert [points(one) for one in ("1", "1.02", "10")] == ["1 point", "1.02 points", "10 points"]
     advice = advise("advise-vehicle", Asked.read(None, "bytes=10%", TODAY))
@@ -455,6 +472,19 @@ def test_what_the_table_leaves_out_is_counted_and_all_shows_it() -> None:
     assert len(listed(out)) == len(stacks_here)
     assert "left out: --all" not in out
     assert table_row(out, "wifi-open")[-1] == "confidentiality, integrity"
+
+
+def test_what_is_below_the_table_explains_its_own_columns_and_those_it_lacks() -> None:
+    _, moving, _ = lab("--scenario", "advise-scanner", "--as-of", TODAY)
+    assert "gap: of the worst move; >: the answer\n" in moving
+    assert "no column device: the scenario names no device of the client\n" in moving
+    assert "no column gap" not in moving
+    _, still, _ = lab("--scenario", "advise-sensor", "--as-of", TODAY)
+    assert "device: the client's time for a packet; >: the answer\n" in still
+    assert "no column gap: the client does not move in this scenario\n" in still
+    assert "worst move" not in still
+    _, none, _ = lab("--scenario", "advise-scanner", "--budget", "gap=0ms", "--as-of", TODAY)
+    assert ">: the nearest miss\n" in none
 
 
 # What is asked in any case
@@ -596,6 +626,9 @@ def test_the_help_names_properties_and_budgets() -> None:
         (("--as-of", TODAY, "--as-of", TODAY), "--as-of: 2026-11-25, 2026-11-25: give only one"),
         (("--as-of", "2026-13-01"), "--as-of: '2026-13-01' is not a day such as 2026-11-25"),
         (("--as-of", "yesterday"), "--as-of: 'yesterday' is not a day"),
+        (("--as-of", "20261125"), "'20261125' is not a day such as 2026-11-25: write year, month"),
+        (("--as-of", "2026-W48-3"), "--as-of: '2026-W48-3' is not a day such as 2026-11-25"),
+        (("--as-of", "2026-11"), "--as-of: '2026-11' is not a day such as 2026-11-25"),
     ],
 )
 def test_bad_words_are_refused(words: tuple[str, ...], said: str) -> None:

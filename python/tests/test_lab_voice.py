@@ -55,6 +55,11 @@ set = {{ "traffic.rate" = "64 kbit/s", "link.ms.loss" = 0.1 }}
         (("simulate", "umts", "more"), "got unexpected extra argument(s) (more); see"),
         (("simulate", "umts", "--seed"), "option '--seed' requires an argument; see"),
         (("simulate", "umts", "--seed", "1.5"), "--seed: 1.5, must be a whole number"),
+        (("simulate", "umts", "--seed", "99999999999"), "must be at most 2147483647\n"),
+        (("run", "", "-o", "x"), "the name of the study is empty: give a file, or one of mvpn, "),
+        (("simulate", " "), "the name of the scenario is empty: give a file, or one of advise-"),
+        (("show", ""), "NAME: it is empty: caravan-lab show alone lists all names"),
+        (("show", "/dev/null"), "/dev/null: not a plain file: save its text in a file, and name"),
         (("simulate", "umts", "--jobs", "0"), "--jobs: 0, must be at least 1"),
         (("simulate", "umts", "--jobs", "1025"), "--jobs: 1025, must be at most 1024"),
         (("cost", "--decrypt=3"), "option '--decrypt' does not take a value; see"),
@@ -170,6 +175,9 @@ def test_what_is_shown_tells_speeds_and_leaves_no_blanks() -> None:
     shown = lab("show", "road").stdout
     assert "queue 1,500,000 B, mtu 1,500 B" in shown
     assert "paper-u, 100 MIPS" in lab("show", "scenarios/umts").stdout
+    heading = lab("show", "pn-12").stdout.splitlines()[2]
+    assert heading.split() == ["layer", "uses", "standing", "why"]
+    assert "levels           scenario or device  points" in lab("show", "studies/umts").stdout
     for words in (("show", "road"), ("policies",), ("devices",), ("links",)):
         lines = lab(*words).stdout.splitlines()
         assert lines == [line.rstrip() for line in lines]
@@ -311,6 +319,41 @@ def test_a_full_disk_under_the_answer_is_one_sentence(words: tuple[str, ...]) ->
         )
     assert done.stderr == "caravan-lab: standard output: No space left on device\n"
     assert done.returncode == 2
+
+
+ADVISE = ("advise", "--scenario", "advise-sensor")
+
+
+@pytest.mark.parametrize(
+    "words", [("links",), ("links", "--json"), ("--version",), ("simulate", "--help"), ADVISE]
+)
+def test_a_reader_that_has_left_ends_the_program_without_a_word(words: tuple[str, ...]) -> None:
+    script = "from caravan.program import main\nmain()"
+    here = {**os.environ, "PYTHONPATH": str(TOP / "python")}
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", script, *words],
+            stdout=write,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=here,
+            check=False,
+        )
+    finally:
+        os.close(write)
+    assert (done.returncode, done.stderr) == (-signal.SIGPIPE, "")
+
+
+@pytest.mark.parametrize("words", [("advise", "--scenario"), ("simulate",), ("show",)])
+def test_a_pipe_instead_of_a_file_is_told_what_to_do(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    what = "not a plain file: save its text in a file, and name that"
+    assert refusal(*words, str(pipe), cwd=tmp_path) == f"caravan-lab: {pipe}: {what}\n"
 
 
 def _of_another_version() -> _lab.Refusal:

@@ -49,6 +49,8 @@ replications = 2
 set = { flows = "no", scenario = "m5" }
 grid = { policy = ["pn-1", "pn-3", "pn-5"], link = ["wifi-11b"] }
 """
+DEVICE = ', servers = "pentium-4" }'
+"""Instead of `prices`, for a sweep with the axis `device`."""
 ROW = Row(
     study="own",
     sweep="arrivals",
@@ -131,6 +133,21 @@ def test_without_a_price_a_time_is_the_least(tmp_path: Path) -> None:
     assert found(tmp_path, *computed(), *alone)["authentication_s:ike"].bound == LOWER
 
 
+def test_a_time_of_a_sweep_that_names_no_prices_is_the_least(tmp_path: Path) -> None:
+    bare, of_device = (STUDY.replace(', prices = "prices" }', end, 1) for end in (" }", DEVICE))
+    rows = [*computed(), part("port", 0.0)]
+    study = written(tmp_path, bare)
+    found = {row.metric: row for row in priced(study, [*rows, *measured("eap")])}
+    assert found["authentication_s"].value == ROW.value
+    assert found["authentication_s"].bound == found["authentication_s:eap"].bound == LOWER
+    assert found["authentication_s:port"].bound == ""
+    # What the testbed measures is no bound, and neither is a time of a device that is named.
+    there = replace(ROW, level="testbed")
+    assert priced(study, [there]) == [there]
+    axis = of_device.replace('link = ["wifi-11b"]', 'link = ["wifi-11b"], device = ["none"]', 1)
+    assert priced(written(tmp_path, axis), rows) == rows
+
+
 def test_a_part_that_a_policy_has_not_takes_nothing(tmp_path: Path) -> None:
     none = part("ike", 0.0, policy="pn-1")
     assert found(tmp_path, none, *measured("ike"))["authentication_s:ike"] == none
@@ -155,6 +172,19 @@ def test_prices_are_those_of_a_sweep_of_the_testbed(tmp_path: Path) -> None:
     for levels in ("", 'levels = ["testbed"]\n'):
         with pytest.raises(StudyError, match="sweep of model and testbed alone"):
             written(tmp_path, STUDY.replace('levels = ["model", "testbed"]\n', levels))
+
+
+def test_prices_of_a_single_reading_are_refused(tmp_path: Path) -> None:
+    reading = """
+[[sweep.reading]]
+name = "roaming"
+says = "The node roams."
+set = { prices = "prices" }
+"""
+    text = STUDY.replace('link = ["wifi-11b"] }\n', 'link = ["wifi-11b"] }\n' + reading, 1)
+    said = r"sweep\.0\.reading\.0\.set\.prices: all readings of a sweep have the same prices"
+    with pytest.raises(StudyError, match=f"{said}: name them in its own set"):
+        written(tmp_path, text)
 
 
 def test_every_part_of_paper_p_has_a_price_and_a_verdict_at_both_levels() -> None:

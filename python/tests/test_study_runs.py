@@ -5,14 +5,19 @@ from __future__ import annotations
 import errno
 import io
 import json
+import os
 import re
 import signal
+import subprocess
+import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -33,6 +38,7 @@ from caravan.study.pool import Threads, pool
 from caravan.study.results import COLUMNS, Row, land, land_all, land_text
 from caravan.study.store import Store
 from caravan.study.text import StudyError
+from caravan.testbed.binary import TOP
 
 JOBS = [Job("simulate", f'{{"n":{number}}}', 1.0 + number) for number in range(12)]
 ROW = Row(
@@ -448,6 +454,27 @@ grid = { mips = [100] }
     with pytest.raises(StudyError) as refused:
         caravan.study.run(str(path), level="model")
     assert str(refused.value).startswith(f"{path}:{line}:1: sweep.grid: {said}")
+
+
+def test_the_page_runs_one_cell_of_a_study(tmp_path: Path) -> None:
+    """The commands of `docs/lab-run.md`, as they are there."""
+    page = (TOP / "docs/lab-run.md").read_text()
+    (block,) = re.findall(r"^    studies=.*?^    caravan-lab run .*?$", page, re.M | re.S)
+    paths = (str(Path(sys.executable).parent), os.environ["PATH"])
+    environment = {
+        **os.environ,
+        "PATH": os.pathsep.join(paths),
+        "PYTHONPATH": str(TOP / "python"),
+    }
+    subprocess.run(
+        ["bash", "-ec", textwrap.dedent(block)], cwd=tmp_path, env=environment, check=True
+    )
+    rows = pd.read_csv(tmp_path / "out/pn-12-m8/results.csv")
+    assert set(rows["policy"]) == {"pn-1", "pn-12"} and set(rows["scenario"]) == {"m8"}
+    cost = rows[(rows["policy"] == "pn-12") & (rows["metric"] == "udp_cost_bytes_s")]
+    assert float(cost["value"].iloc[0]) > 0
+    whole = rows[rows["metric"] == "authentication_s"]
+    assert list(whole["bound"]) == ["lower", "lower"]
 
 
 def test_the_library_takes_paths_as_texts_and_as_paths(tmp_path: Path) -> None:

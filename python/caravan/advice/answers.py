@@ -47,13 +47,23 @@ def heading(advice: Advice) -> str:
 
 LEGEND = (
     "bytes: a packet on the client's link; more: what packets and messages have more than the "
-    "packets alone; setup: until the first data may leave; gap: of the worst move"
+    "packets alone; rounds: how often the client waits before data; setup: until the first data "
+    "may leave"
 )
 
 
 def below(advice: Advice, *, every: bool) -> Iterator[str]:
     """What the table means, and what it leaves out."""
-    yield LEGEND
+    setting = advice.setting
+    says = [LEGEND]
+    says += ["gap: of the worst move"] if setting.moves else []
+    says += ["device: the client's time for a packet"] if setting.device else []
+    says.append(f">: {'the answer' if advice.best else 'the nearest miss'}")
+    yield "; ".join(says)
+    if not setting.moves:
+        yield "no column gap: the client does not move in this scenario"
+    if not setting.device:
+        yield "no column device: the scenario names no device of the client"
     inside = advice.options if every else rows(advice)
     if any(option.cost.least for option in inside):
         yield f"{LEAST}: at least; a part of the work or of the messages has no known cost"
@@ -131,6 +141,11 @@ def why_not(option: Option) -> Iterator[str]:
             yield f"{block.title} is judged by no standard (--also {UNJUDGED} lets it in)"
         else:
             yield f"{block.title} {FORBIDDEN[verdict.word]} ({cited(verdict)})"
+    yield from _short_of(option)
+
+
+def _short_of(option: Option) -> Iterator[str]:
+    """What was asked and a stack has not, whatever its standing."""
     if option.lacks:
         yield f"no {', '.join(option.lacks)}"
     yield from (missed(miss, option.cost) for miss in option.misses)
@@ -223,14 +238,21 @@ def _trusted(advice: Advice, option: Option) -> Iterator[str]:
     )
 
 
+NONE_ALLOWED = "Nothing fits: no stack that applies here is allowed on this day."
+
+
 def _nothing(advice: Advice) -> Iterator[str]:
     nearest = advice.nearest
     if nearest is None:
-        yield "Nothing fits: no stack that applies here is allowed on this day."
+        yield NONE_ALLOWED
         return
-    yield (
-        f"Nothing fits. The nearest miss is {nearest.stack.title}: {'; '.join(why_not(nearest))}."
-    )
+    what = f"The nearest miss is {nearest.stack.title}"
+    if nearest.is_permitted:
+        yield f"Nothing fits. {what}: {'; '.join(why_not(nearest))}."
+    else:
+        first = f"allowed from {nearest.permitted_after(advice.asked.as_of)} on"
+        yield f"{NONE_ALLOWED} {what}: {'; '.join([first, *_short_of(nearest)])}."
+        yield from _oldest(advice)
     wide = (replace(one, also=(*one.also, UNJUDGED)) for one in advice.options)
     unjudged = next((one for one in wide if one.fits), None)
     if unjudged is not None:
@@ -240,6 +262,15 @@ def _nothing(advice: Advice) -> Iterator[str]:
         )
     yield from (f"{block.title}: {spoken(verdict)}" for block, verdict in nearest.verdicts.items())
     yield from _left_out(advice, nearest)
+
+
+def _oldest(advice: Advice) -> Iterator[str]:
+    """Since when standards say anything of what applies here, if the day is before that."""
+    blocks = {block for option in advice.options for block in option.verdicts}
+    days = (verdict.since for block in blocks for verdict in block.verdicts)
+    first = min(days, default=advice.asked.as_of)
+    if advice.asked.as_of < first:
+        yield f"The oldest standing of what applies here is of {first}."
 
 
 def _next(advice: Advice, best: Option, other: Option) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 
 from caravan.advice.costs import TIMED, Cost, cost
 from caravan.advice.question import Asked
@@ -76,6 +77,18 @@ class Option:
         """Whether every block may be used on the day."""
         return not self.early and all(map(self.permits, self.verdicts.values()))
 
+    def permitted_after(self, day: date) -> date | None:
+        """The first day after this one on which every block may be used."""
+        blocks, layers = self.stack.blocks, self.stack.layers
+        days = {verdict.since for block in blocks for verdict in block.verdicts}
+        days |= {one.since for one in layers if one.since is not None}
+
+        def is_permitted(on: date) -> bool:
+            is_there = all(one.exists_on(on) for one in layers)
+            return is_there and all(self.permits(block.on(on)) for block in blocks)
+
+        return next((on for on in sorted(days) if on > day and is_permitted(on)), None)
+
     def permits(self, verdict: Verdict | None) -> bool:
         """Whether a block with this verdict may be used."""
         return verdict is not None and (verdict.is_permitted or verdict.word in self.also)
@@ -100,8 +113,9 @@ class Option:
 
 @dataclass(frozen=True)
 class Advice:
-    """The answer. `best` is None if nothing fits; then `nearest` misses least. `next` is the next
-    dearer stack that fits and has something that `best` has not."""
+    """The answer. `best` is None if nothing fits; then `nearest` misses least, or is allowed first
+    if nothing is allowed on the day. `next` is the next dearer stack that fits and has something
+    that `best` has not."""
 
     setting: Setting
     asked: Asked
@@ -132,7 +146,7 @@ def advise(scenario: str, asked: Asked) -> Advice:
         options,
         best,
         next((one for one in fitting[1:] if best and gains(best, one, known)), None),
-        None if best else _nearest(options),
+        None if best else _nearest(options) or _soonest(options, asked.as_of),
     )
 
 
@@ -247,3 +261,11 @@ def _nearest(options: Sequence[Option]) -> Option | None:
         ),
         default=None,
     )
+
+
+def _soonest(options: Sequence[Option], day: date) -> Option | None:
+    """The stack that is allowed first after a day on which none is: of those with the fewest
+    properties missing."""
+    later = [(one.permitted_after(day) or date.max, one) for one in options]
+    found = [(len(one.lacks), first, one.rank, one) for first, one in later if first < date.max]
+    return min(found, key=lambda each: each[:3], default=(0, day, (), None))[-1]

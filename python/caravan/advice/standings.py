@@ -6,6 +6,7 @@ The data is `standings.toml` of the catalogue. Left out: which blocks a stack ha
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
@@ -137,16 +138,21 @@ def _filled(table: Table, key: str) -> str:
 
 
 def day_of(table: Table, key: str) -> date:
-    """The day that a key of a table says."""
+    """The day that a key of a table says; a month stands for its first day."""
+    text = table.text(key)
     try:
-        return day(table.text(key))
-    except Refused as fault:
-        raise table.fault(key, str(fault)) from None
+        return day(f"{text}-01" if len(text) == MONTH else text)
+    except Refused:
+        what = f"'{text}' is not a day such as 2026-11-25, nor a month such as 2026-11"
+        raise table.fault(key, what) from None
 
 
 def day(text: str) -> date:
-    """A day as `2026-11-25`, or a month, which stands for its first day."""
-    try:
-        return date.fromisoformat(f"{text}-01" if len(text) == MONTH else text)
-    except ValueError:
-        raise Refused(f"'{text}' is not a day such as 2026-11-25") from None
+    """A day as `2026-11-25`, and in no other form."""
+    found: date | None = None
+    with suppress(ValueError):
+        found = date.fromisoformat(text)
+    # The library also reads 20261125 and 2026-W48-3.
+    if found is None or found.isoformat() != text:
+        raise Refused(f"'{text}' is not a day such as 2026-11-25: write year, month and day")
+    return found

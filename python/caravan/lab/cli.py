@@ -2,7 +2,8 @@
 
 Answers go to standard output, errors and progress to standard error. Status 0: answered, 1: a
 comparison found a difference or a tunnel does not come up, 2: the question is wrong, 3: no stack
-fits what `advise` was asked, 130: stopped by Ctrl-C or SIGTERM.
+fits what `advise` was asked, 130: stopped by Ctrl-C or SIGTERM. A reader that leaves ends it by
+SIGPIPE.
 """
 
 from __future__ import annotations
@@ -87,8 +88,7 @@ def main() -> None:
         _say(f"warning: {remedy()}")
     _end_at_sigterm()
     try:
-        status = app(prog_name="caravan-lab", standalone_mode=False)
-        sys.stdout.flush()
+        status = _answered()
     except OSError as fault:
         _unwritten(fault)
     except Stopped as stopped:
@@ -113,6 +113,21 @@ def main() -> None:
     leave(status if isinstance(status, int) else 0)
 
 
+def _answered() -> Any:
+    """The status of the command, after its whole answer."""
+    try:
+        status = app(prog_name="caravan-lab", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _unheard()
+    except SystemExit as ended:
+        # A console of rich ends the program with status 1 at a closed pipe.
+        if isinstance(ended.__context__, BrokenPipeError):
+            _unheard()
+        raise
+    return status
+
+
 def _end_at_sigterm() -> None:
     """Let SIGTERM end the program as Ctrl-C does: it cleans up. Once is enough."""
     own = os.getpid()
@@ -126,6 +141,14 @@ def _end_at_sigterm() -> None:
         os._exit(128 + signal.SIGTERM)
 
     signal.signal(signal.SIGTERM, end)
+
+
+def _unheard() -> NoReturn:
+    """End as other programs do whose reader has left, as in `caravan-lab links | head -1`: by
+    SIGPIPE, without a word."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGPIPE)
+    raise AssertionError("SIGPIPE ends this program")
 
 
 def _unwritten(fault: OSError) -> NoReturn:
@@ -276,7 +299,9 @@ def _check_replay(choice: Choice) -> None:
     given = {"--hours": choice.hours, "--replications": choice.replications, "--seed": choice.seed}
     for option, value in given.items():
         if value is not None:
-            raise LabError(f"{option}: {value:g}, but a capture is replayed once, as it was taken")
+            raise LabError(
+                f"{option}: {value:.15g}, but a capture is replayed once, as it was taken"
+            )
 
 
 def _by_tandem(opened: core.ScenarioLike, jobs: int | None, as_json: bool) -> None:

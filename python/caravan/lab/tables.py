@@ -357,7 +357,7 @@ def layers(console: Console, shown: Mapping[str, Any]) -> None:
     standing = _standing(shown["standing"], is_forbidden=shown["is_forbidden"])
     console.print(f"{shown['name']}: {shown['title']} ({shown['file']})", markup=False)
     console.print(f"standing: {standing}", markup=False)
-    table = _table("layer", "what", "standing", "why")
+    table = _table("layer", "uses", "standing", "why")
     for one in shown["layers"]:
         said = _standing(one["standing"], is_forbidden=one["is_forbidden"])
         table.add_row(one["kind"], one["what"], said, one["why"])
@@ -373,7 +373,9 @@ def _study(console: Console, shown: Mapping[str, Any]) -> None:
         f"caravan-lab run {shown['name']} -o DIR",
         markup=False,
     )
-    table = _table("sweep", "measure", "levels", "of", "points", "title", right=("points",))
+    table = _table(
+        "sweep", "measure", "levels", "scenario or device", "points", "title", right=("points",)
+    )
     for sweep in shown["sweeps"]:
         points = math.prod(len(values) for values in sweep["grid"].values())
         table.add_row(

@@ -20,10 +20,11 @@ WANTED = {
     "float_parsing": "must be a number",
     "int_parsing": "must be a whole number",
     "int_from_float": "must be a whole number",
-    "greater_than_equal": "must be at least {ge:g}",
-    "less_than_equal": "must be at most {le:g}",
+    "greater_than_equal": "must be at least {ge:.15g}",
+    "less_than_equal": "must be at most {le:.15g}",
 }
-"""What is valid, by the code of a wrong value, with the limit that comes with the code."""
+"""What is valid, by the code of a wrong value, with the limit that comes with the code. With 15
+digits, a large whole number stays one."""
 
 
 class Commands(TyperGroup):

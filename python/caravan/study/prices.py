@@ -78,19 +78,27 @@ class Told:
 
 def priced(study: Study, rows: Sequence[Row]) -> list[Row]:
     """The rows, with the work of this machine in computed times of sweeps with `prices`, and what
-    these then have more than the testbed. Without prices in this run such times are the least."""
+    these then have more than the testbed. Without prices such times are the least, whether this
+    run has not measured them or the sweep names none."""
     naming = {
         one.name: one
         for one in study.sweeps
         if one.measure == WIRELESS and "prices" in one.settings
+    }
+    idle = {
+        one.name
+        for one in study.sweeps
+        if one.measure == WIRELESS and one.name not in naming and "device" not in one.grid
     }
     told = Told(Files.of(study))
     prices = {name: _prices(study, one, rows, told) for name, one in naming.items()}
     found = []
     for row in rows:
         sweep = naming.get(row.sweep)
-        if sweep is None or row.level == TESTBED or row.metric.partition(":")[0] != TOTAL:
+        if row.level == TESTBED or row.metric.partition(":")[0] != TOTAL:
             found.append(row)
+        elif sweep is None:
+            found.append(replace(row, bound=LOWER) if row.sweep in idle and row.value else row)
         elif row.metric != TOTAL:
             price = prices[sweep.name].get(key(row, _settings(sweep, row.reading), told))
             found += _part(row, price)

@@ -234,6 +234,18 @@ fn a_chain_neither_branches_nor_closes() {
 }
 
 #[test]
+fn a_role_that_only_a_graph_has_is_told_what_a_graph_is() {
+    let edits = [
+        "node.sg.role=access-point",
+        "node.sg.device=",
+        "node.sg.mips=",
+    ];
+    let text = parse_edited(&edits).unwrap_err().to_string();
+    let wanted = "a chain cannot have this role: only a graph can, which has [[flow]] instead of";
+    assert!(text.contains(wanted), "{text}");
+}
+
+#[test]
 fn a_policy_without_a_gateway_is_contradictory() {
     let edits = ["node.sg.role=relay", "node.sg.device=", "node.sg.mips="];
     let text = parse_edited(&edits).unwrap_err().to_string();

@@ -217,7 +217,7 @@ impl<'a> Written<'a> {
                 }
                 Role::Server | Role::Nat | Role::Relay => {}
                 Role::HomeAgent | Role::ForeignAgent | Role::Firewall | Role::AccessPoint => {
-                    let what = "a chain cannot have this role: a scenario with mobile nodes needs \
+                    let what = "a chain cannot have this role: only a graph can, which has \
                                 [[flow]] instead of [traffic]";
                     return fault(at, what);
                 }
