@@ -305,13 +305,12 @@ pub struct ConnectionTable {
 
 impl ReadTable for ConnectionTable {
     fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
-        let version = keys.or("version", 2)?;
-        if version == 1 {
+        if keys.or("version", 2_u8)? == 1 {
             let why = "IKEv1 does not have it: leave mobike out, or write version = 2";
             keys.refuse_on("mobike", why)?;
         }
         Ok(Self {
-            version,
+            version: keys.or("version", 2)?,
             aggressive: keys.or("aggressive", false)?,
             local_addrs: keys.given("local_addrs")?,
             remote_addrs: keys.given("remote_addrs")?,
