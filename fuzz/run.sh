@@ -1,12 +1,14 @@
 #!/bin/sh
 # run.sh TARGET|all [SECONDS]: builds the fuzz targets with coverage on stable Rust and runs one or
 # all for SECONDS (20) each, two at a time, from the seeds in git and what earlier runs found. Fails
-# on a crash and prints the line that replays it. More than one target: run.sh "isakmp ip" 5.
+# on a crash and prints the line that replays it. More than one target: run.sh "isakmp ip" 5. Only
+# to build: run.sh build.
 set -eu
 cd "$(dirname "$0")"
 seconds=${2:-20}
-targets=${1:?usage: run.sh TARGET|all [SECONDS]}
-if [ "$targets" = all ]; then
+what=${1:?usage: run.sh TARGET|all|build [SECONDS]}
+targets=$what
+if [ "$what" = all ] || [ "$what" = build ]; then
     targets=$(awk -F'"' '/^\[/ { is_target = $0 == "[[bin]]" }
         is_target && /^name = / { print $2 }' Cargo.toml)
 fi
@@ -29,6 +31,7 @@ cargo build --locked --release --quiet --target "$host" --example seeds \
 mkdir -p artifacts
 "target/$host/release/examples/seeds" --check >artifacts/seeds.log 2>&1 ||
     { cat artifacts/seeds.log; exit 1; }
+[ "$what" != build ] || exit 0
 
 # shellcheck disable=SC2016 # for the shell that xargs starts
 one='target=$0

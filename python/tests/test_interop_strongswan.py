@@ -191,6 +191,11 @@ def test_we_renew_the_ike_sa(
         assert pair.fetch() == expected
 
 
+RENEWALS = 8
+"""What the seconds of one round bring where the machine is not busy."""
+ROUNDS_MAX = 4
+
+
 @ROLES
 def test_no_packet_is_lost_in_many_renewals(
     is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
@@ -201,9 +206,12 @@ def test_no_packet_is_lost_in_many_renewals(
     else:
         gateway = replace(gateway, child_rekey_s=1, rekey_s=4)
     with connected(gateway, station, output, is_initiator=is_initiator) as pair:
-        echoes = ping(pair.network.ms, SERVER_ADDRESS, 2000, 0.005)
-        assert echoes.received == echoes.sent
-        assert len(pair.charon.selected_proposals()) >= 8
+        for _ in range(ROUNDS_MAX):
+            echoes = ping(pair.network.ms, SERVER_ADDRESS, 2000, 0.005)
+            assert echoes.received == echoes.sent
+            if (renewals := len(pair.charon.selected_proposals())) >= RENEWALS:
+                break
+        assert renewals >= RENEWALS
 
 
 @ROLES
