@@ -41,8 +41,9 @@ pub(crate) fn given() -> io::Result<Zeroizing<String>> {
 /// Asks on the terminal of this process, whatever its standard input is. Nothing is shown.
 pub(crate) fn ask(prompt: &str) -> io::Result<Zeroizing<String>> {
     let mut terminal = File::options().read(true).write(true).open("/dev/tty")?;
-    write!(terminal, "{prompt}")?;
+    // Silent first: what is typed as soon as the prompt is seen is neither shown nor lost.
     let silent = Silent::begin(terminal.try_clone()?)?;
+    write!(terminal, "{prompt}")?;
     let typed = line(&mut terminal, |octet| octet == b'\n');
     drop(silent);
     writeln!(terminal)?;
