@@ -11,9 +11,13 @@ TIMEOUT_S = 600
 
 
 def build(top: Path, crate: str, bench: str, profile: str = "bench") -> Path:
-    """Build a crate's bench and return its program. The profile `dev` is enough if nothing is
-    measured."""
-    argv = ["cargo", "bench", "-q", "--locked", "-p", crate, "--bench", bench, "--no-run"]
+    """Build a crate's bench and return its program.
+
+    The profile `dev` is enough if nothing is measured. It is that of the whole workspace, so that
+    what `make check` has built serves: alone, a crate's dependencies have fewer features.
+    """
+    packages = ["--workspace"] if profile == "dev" else ["-p", crate]
+    argv = ["cargo", "bench", "-q", "--locked", *packages, "--bench", bench, "--no-run"]
     argv += ["--profile", profile]
     done = subprocess.run(
         [*argv, "--message-format", "json"], cwd=top, stdout=subprocess.PIPE, text=True, check=True
