@@ -6,19 +6,17 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+from road_policies import TOLERANCE, own_policy
 
 from caravan.files import CATALOGUE
-from caravan.lab.core import Question, find, kernel
-from caravan.testbed.capture import PCAP_MAGIC, read_pcap
+from caravan.lab.core import Question, find
+from caravan.testbed.capture import PCAP_MAGIC
 from caravan.testbed.connection import PublicKey
 from caravan.testbed.graph import NotForTestbed
-from caravan.threeways.bed import Setting, running
+from caravan.threeways.bed import Setting
 from caravan.threeways.compare import NAMES, three_ways
 from caravan.threeways.ends import connection
 
-pytestmark = pytest.mark.measures
-
-TCP_TOLERANCE = 0.15
 PCAPNG_MAGIC = 0x0A0D_0D0A
 LIMITED = [
     ("2 Mbit/s", "2 MB", "3des-md5"),
@@ -34,6 +32,7 @@ def setting(*edits: str) -> Setting:
 
 
 @pytest.mark.root
+@pytest.mark.measures
 @pytest.mark.parametrize(("rate", "size", "policy"), LIMITED)
 def test_simulation_and_testbed_agree_where_the_link_limits(
     rate: str, size: str, policy: str, tmp_path: Path
@@ -47,140 +46,7 @@ def test_simulation_and_testbed_agree_where_the_link_limits(
     for name in ("wire_bytes_64", "wire_bytes_480", "handshake_messages"):
         assert levels.simulate[name] == levels.testbed[name], name
     difference = levels.difference("tcp_kbps", "testbed")
-    assert difference is not None and abs(difference) < TCP_TOLERANCE
-
-
-IKEV1 = """
-name = "ikev1"
-title = "IKEv1"
-suite = "aes128gcm16-modp2048"
-[keys]
-exchange = "ikev1-{mode}"
-proposal = "aes128-sha512-modp2048"
-proof = "{proof}"
-"""
-IKEV2 = """
-name = "ikev2"
-title = "IKEv2"
-suite = "aes128gcm16"
-[keys]
-exchange = "ikev2"
-proposal = "aes128gcm16-prfsha256-{method}"
-proof = "{proof}"
-"""
-RESUMED = f"{IKEV2}resumed = true\n"
-MARKER = bytes(4)
-X25519, HYBRID = "curve25519", "curve25519-ke1_mlkem768"
-SIGNATURE_BYTES = 2
-"""A signature of ECDSA in DER has an octet more or less than in the lab, seldom two."""
-
-
-@pytest.mark.root
-@pytest.mark.parametrize(
-    ("method", "proof", "messages", "apart"),
-    [
-        (X25519, "psk", 4, 0),
-        ("modp2048", "psk", 4, 0),
-        ("ecp256", "psk", 4, 0),
-        ("mlkem768", "psk", 4, 0),
-        (HYBRID, "psk", 6, 0),
-        ("curve25519-ke1_mlkem1024", "psk", 6, 0),
-        (X25519, "rsa2048", 4, 0),
-        # In certificates and in AUTH.
-        (X25519, "ecdsa-p256", 4, 4 * SIGNATURE_BYTES),
-        (X25519, "ed25519", 4, 0),
-        (X25519, "eap-mschapv2", 12, 0),
-        (X25519, "eap-tls", 18, 0),
-        (HYBRID, "rsa2048", 6, 0),
-    ],
-)
-def test_ikev2_has_the_same_messages_at_each_level(
-    method: str, proof: str, messages: int, apart: int, tmp_path: Path
-) -> None:
-    text = IKEV2.format(method=method, proof=proof)
-    levels = three_ways(own_policy("3des-md5", text), tmp_path)
-    assert levels.testbed is not None
-    print({name: (levels.simulate[name], levels.testbed[name]) for name in NAMES})
-    for name in ("handshake_messages", "wire_bytes_64", "wire_bytes_480"):
-        assert levels.model[name] == levels.simulate[name] == levels.testbed[name], name
-    assert levels.simulate["handshake_messages"] == messages
-    name = "handshake_bytes"
-    assert levels.model[name] == levels.simulate[name]
-    ours, real = levels.simulate[name] or 0, levels.testbed[name] or 0
-    assert abs(ours - real) <= apart, (ours, real)
-    for level in ("model", "testbed"):
-        difference = levels.difference("handshake_ms", level)
-        # A namespace computes, the lab's ends here do not.
-        assert difference is not None and -0.5 < difference < TCP_TOLERANCE, level
-
-
-@pytest.mark.root
-@pytest.mark.parametrize(
-    ("method", "proof"),
-    [
-        (X25519, "psk"),
-        (X25519, "rsa2048"),
-        (X25519, "eap-mschapv2"),
-        (HYBRID, "psk"),
-    ],
-)
-def test_a_lost_session_goes_on_with_the_same_messages_at_each_level(
-    method: str, proof: str, tmp_path: Path
-) -> None:
-    text = RESUMED.format(method=method, proof=proof)
-    levels = three_ways(own_policy("3des-md5", text), tmp_path)
-    assert levels.testbed is not None
-    print({name: (levels.simulate[name], levels.testbed[name]) for name in NAMES})
-    assert levels.simulate["handshake_messages"] == 4
-    for name in ("handshake_messages", "handshake_bytes", "wire_bytes_64", "wire_bytes_480"):
-        assert levels.model[name] == levels.simulate[name] == levels.testbed[name], name
-    for level in ("model", "testbed"):
-        difference = levels.difference("handshake_ms", level)
-        # A namespace computes, the lab's ends here do not.
-        assert difference is not None and -0.5 < difference < TCP_TOLERANCE, level
-
-
-@pytest.mark.root
-@pytest.mark.parametrize(
-    ("text", "split", "first_marked"),
-    [
-        (IKEV1.format(mode="main", proof="psk"), set(), 4),
-        # The second message comes before the change of ports, the third after it.
-        (IKEV1.format(mode="aggressive", proof="rsa2048"), {1, 2}, 2),
-        (IKEV2.format(method=X25519, proof="psk"), set(), 2),
-        (IKEV2.format(method=X25519, proof="rsa2048"), {2, 3}, 2),
-        (RESUMED.format(method=X25519, proof="psk"), set(), 2),
-    ],
-)
-def test_each_message_of_a_captured_handshake_has_the_octets_of_the_lab(
-    text: str, split: set[int], first_marked: int, tmp_path: Path
-) -> None:
-    road = own_policy("3des-md5", text)
-    exchange = kernel(road.opened)["simulate"]["exchange"]
-    with running(road, tmp_path) as bed:
-        assert bed.arrival is not None
-        frames = [frame for frame in read_pcap(bed.arrival) if frame.is_handshake]
-    rows = exchange["messages"]
-    captured = [[frames.pop(0) for _ in range(row["datagrams"])] for row in rows]
-    sizes = [sum(len(frame.packet) for frame in message) for message in captured]
-    assert not frames
-    assert sizes == [row["wire_bytes"] for row in rows]
-    assert sum(sizes) == exchange["wire_bytes"]
-    assert {at for at, message in enumerate(captured) if len(message) > 1} == split
-    # Behind ports and checksums of UDP.
-    marked = [{frame.payload[8:12] == MARKER for frame in message} for message in captured]
-    later = len(rows) - first_marked
-    assert marked == [{False}] * first_marked + [{True}] * later
-
-
-def own_policy(name: str, text: str) -> Setting:
-    """The scenario `road` under a policy that comes with the request, as from a study's folder."""
-    request = Question("road", (f"policy={name}", "traffic.bytes=100 KB")).request()
-    catalogue = request["catalogue"]
-    assert isinstance(catalogue, list)
-    own = {"kind": "policy", "name": name, "file": "policies/own.toml", "text": text}
-    others = [one for one in catalogue if (one["kind"], one["name"]) != ("policy", name)]
-    return Setting.of({**request, "catalogue": [*others, own]})
+    assert difference is not None and abs(difference) < TOLERANCE
 
 
 def test_the_ends_of_the_testbed_have_the_policy_of_the_request() -> None:
@@ -270,6 +136,7 @@ def test_a_transfer_that_time_ends_is_noted(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.measures
 @pytest.mark.parametrize(
     ("policy", "direction"), [("aes128gcm16", "up"), ("3des-md5", "up"), ("3des-md5", "down")]
 )
@@ -297,7 +164,7 @@ def test_datagrams_of_a_chain_with_a_shape_on_every_link_agree(
         assert levels.simulate[name] == levels.testbed[name], name
     assert (levels.simulate["datagrams"] or 0) > 10
     difference = levels.difference("rtt_ms", "testbed")
-    assert difference is not None and abs(difference) < TCP_TOLERANCE
+    assert difference is not None and abs(difference) < TOLERANCE
 
 
 def test_what_namespaces_cannot_show_is_named() -> None:

@@ -337,6 +337,7 @@ def _connection(connection: Connection, inner: str) -> str:
         "on_failure": connection.on_failure or None,
         "rekey_time": _seconds(connection.rekey_s),
         "dpd_delay": _seconds(connection.dpd_s),
+        "dpd_timeout": _seconds(connection.dpd_timeout_s),
         "local": _end(connection, is_local=True),
         "remote": _end(connection, is_local=False),
     }

@@ -87,7 +87,8 @@ class Connection:
     tunnel; it needs both proposals, and Caravan alone has; else `ah_proposals` stand for ESP's.
     `version`: of IKE; aggressive mode is only of 1. `childless`: whether IKEv2 begins without a
     child, in the word that both programs have. `crash_detection`, `resumption`, `redirect`: of
-    Caravan alone, for IKEv2; charon follows redirects by itself.
+    Caravan alone, for IKEv2; charon follows redirects by itself. `dpd_s`: after how much silence a
+    peer is probed; `dpd_timeout_s`, of Caravan alone: for how long it may answer no probe.
     Times in seconds; None: the program's default.
     """
 
@@ -114,6 +115,7 @@ class Connection:
     rekey_s: int | None = None
     child_rekey_s: int | None = None
     dpd_s: int | None = None
+    dpd_timeout_s: int | None = None
     publish: tuple[Published, ...] = ()
     version: int = 1
     has_mobike: bool = True

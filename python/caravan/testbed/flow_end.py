@@ -130,34 +130,37 @@ class Stopped(Exception):
 def transfer(command: str, *words: str) -> None:
     """One end of a transfer by TCP, until it is over or SIGTERM comes."""
     signal.signal(signal.SIGTERM, stop)
-    try:
-        if command == "serve":
-            family, port, size = map(int, words)
-            with socket.socket(socket.AddressFamily(family)) as listener:
-                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                listener.bind(("", port))
-                listener.listen(1)
-                tell(Listening())
-                link, _ = listener.accept()
-            begun = time.monotonic()
-        else:
-            address, *numbers = words
-            port, size, start_ns = map(int, numbers)
-            time.sleep(max(0, start_ns - time.monotonic_ns()) / 1e9)
-            begun = time.monotonic()
-            link = socket.create_connection((address, port))
-        with link:
-            if size > 0:
-                give(link, size)
-            else:
-                take(link, begun)
-    except Stopped:
-        pass
-    except OSError as fault:
-        tell(Refused(str(fault), None))
-    finally:
-        # A signal that comes while the program ends does not make it fail.
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # A signal that comes while the program ends does not make it fail.
+    with contextlib.suppress(Stopped):
+        try:
+            link, size, begun = opened(command, *words)
+            with link:
+                if size > 0:
+                    give(link, size)
+                else:
+                    take(link, begun)
+        except OSError as fault:
+            tell(Refused(str(fault), None))
+        finally:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def opened(command: str, *words: str) -> tuple[socket.socket, int, float]:
+    """The connection of a transfer, the bytes to send, and when it began."""
+    if command == "serve":
+        family, port, size = map(int, words)
+        with socket.socket(socket.AddressFamily(family)) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(("", port))
+            listener.listen(1)
+            tell(Listening())
+            link, _ = listener.accept()
+        return link, size, time.monotonic()
+    address, *numbers = words
+    port, size, start_ns = map(int, numbers)
+    time.sleep(max(0, start_ns - time.monotonic_ns()) / 1e9)
+    begun = time.monotonic()
+    return socket.create_connection((address, port)), size, begun
 
 
 def give(link: socket.socket, size: int) -> None:

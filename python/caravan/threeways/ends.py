@@ -20,8 +20,8 @@ PROOFS = {
     "eap-tls": Key.RSA_2048,
 }
 """The keys of certificates by `keys.proof`, where it needs any."""
-LOST_S = 2
-"""How soon a client probes a gateway that it is to lose, s."""
+LOST_S, GONE_S = 2, 4
+"""How soon a client probes a gateway that it is to lose, and for how long, s."""
 SECRET = "in everybody's hands"
 USER = "ms.example"
 """Of EAP, the only one of a gateway. Each client of its policy is this user."""
@@ -59,6 +59,7 @@ def connection(tunnel: Mapping[str, Any], own: PublicKey) -> Connection:
         is_encapsulated=None if policy["udp"] else False,
         resumption=exchange.get("resumed", False),
         dpd_s=LOST_S if exchange.get("resumed") else None,
+        dpd_timeout_s=GONE_S if exchange.get("resumed") else None,
     )
 
 

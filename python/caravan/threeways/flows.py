@@ -170,9 +170,12 @@ def run(bed: Bed, output: Path) -> tuple[Counted, ...]:
     end_ns = start_ns + int(bed.setting.scenario["run"]["time_s"] * 1e9)
     while time.monotonic_ns() < end_ns and any(flow.is_running() for flow in flows):
         time.sleep(POLL_S)
+    # Of a graph it counts what each link carries, to the last acknowledgement.
+    is_quiet = not bed.setting.is_graph and all(flow.is_transferred() for flow in flows)
     for flow in flows:
         flow.end_transfer()
-    time.sleep(QUIET_S)
+    if not is_quiet:
+        time.sleep(QUIET_S)
     bed.network.finish()
     return tuple(flow.finish() for flow in flows)
 
@@ -238,6 +241,10 @@ class _Flow:
     def is_running(self) -> bool:
         """Whether the sender or the client is still running."""
         return self._second is not None and self._second.is_running()
+
+    def is_transferred(self) -> bool:
+        """Whether it is a transfer by TCP that is complete: nothing more comes."""
+        return self._listed is None and not self.is_running()
 
     def end_transfer(self) -> None:
         """End a transfer by TCP that is not complete; what comes later does not count."""
