@@ -15,7 +15,7 @@ from caravan.testbed.remote_access import SERVER_ADDRESS
 from caravan.testbed.traffic import iperf, ping
 from caravan.threeways.measurement import Keys, tunnel_ends
 
-pytestmark = [pytest.mark.root, pytest.mark.measures]
+pytestmark = pytest.mark.root
 
 COUNTER = """
 #define _GNU_SOURCE

@@ -19,7 +19,7 @@ from caravan.testbed.remote_access import GATEWAY_ADDRESS, OPERATOR_ADDRESSES, S
 from caravan.testbed.traffic import download, make_file, serve_files, start_download
 from caravan.threeways.measurement import PUBLISHED_HTTP_PORT, Keys, transport_ends
 
-pytestmark = [pytest.mark.root, pytest.mark.measures]
+pytestmark = pytest.mark.root
 
 URL = f"http://{GATEWAY_ADDRESS}:{PUBLISHED_HTTP_PORT}/file"
 FILE_BYTES = 40_000_000

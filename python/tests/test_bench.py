@@ -53,8 +53,6 @@ from caravan.bench.wireguard import KeyPair, Peer, configuration, control
 from caravan.testbed.pki import CaravanAuthority
 from caravan.threeways.measurement import Keys
 
-pytestmark = pytest.mark.measures
-
 CUBIC = Congestion("cubic", None)
 BESIDE_BBR = Congestion("bbr", "cubic")
 TOP = Path(__file__).resolve().parents[2]
@@ -446,6 +444,7 @@ def test_clients_of_the_bench_connect_to_both_gateways(
 
 
 @pytest.mark.root
+@pytest.mark.measures
 def test_moves_are_measured_with_both_systems(authority: CaravanAuthority, output: Path) -> None:
     keys = Keys.of(authority)
     caravan, strongswan = roaming.measure(keys, output, 1, 1)

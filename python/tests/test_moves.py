@@ -21,8 +21,6 @@ from caravan.threeways.moves import (
     three_ways,
 )
 
-pytestmark = pytest.mark.measures
-
 
 @pytest.mark.parametrize("walk", WALKS)
 @pytest.mark.parametrize("delay_ms", [0.0, 40.0])

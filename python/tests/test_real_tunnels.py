@@ -13,7 +13,6 @@ from caravan.document import plain
 from caravan.testbed.peers import program
 
 ECHO_BYTES = 84
-pytestmark = pytest.mark.measures
 
 
 def listed(name: str) -> list[Message]:

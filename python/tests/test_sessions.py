@@ -17,7 +17,7 @@ from caravan.testbed.remote_access import SERVER_ADDRESS
 from caravan.testbed.traffic import ping
 from caravan.threeways.measurement import Keys, tunnel_ends
 
-pytestmark = [pytest.mark.root, pytest.mark.measures]
+pytestmark = pytest.mark.root
 
 ECHO_BYTES = 84
 """The IP packet inside the tunnel for one echo of ping's usual size."""

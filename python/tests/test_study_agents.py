@@ -37,8 +37,6 @@ from caravan.threeways.agents import (
     values,
 )
 
-pytestmark = pytest.mark.measures
-
 RUN = Run(1.0, 0.0, 3)
 STATION = "02:00:00:00:00:01"
 LINK = {
@@ -245,6 +243,7 @@ def test_a_busy_processor_is_one_that_does_not_idle() -> None:
 
 
 @pytest.mark.root
+@pytest.mark.measures
 def test_messages_take_what_was_computed_over_a_link(tmp_path: Path) -> None:
     (tmp_path / "exchanges").mkdir()
     for path in (CATALOGUE / "studies/tunnel-agents/exchanges").iterdir():

@@ -16,8 +16,6 @@ from caravan.study.relations import related
 from caravan.testbed.capture import IPPROTO_IPIP, IPPROTO_SKIP, IPPROTO_UDP
 from caravan.threeways.eight import PRINTED, chain
 
-pytestmark = pytest.mark.measures
-
 DES, RC4 = "skip-des-md5-paper", "skip-rc4-md5-paper"
 STUDY = """
 name = "cases"

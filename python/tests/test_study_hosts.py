@@ -28,8 +28,6 @@ from caravan.study.datagrams import Hosts, Wire, peak
 from caravan.study.parsed import Run
 from caravan.threeways.hosts import mean, tsc_mhz
 
-pytestmark = pytest.mark.measures
-
 STUDY = "tunnel-agents"
 FOLDER = CATALOGUE / "studies" / STUDY
 ETHERNET = Wire(1e8, 38, 1500)
@@ -556,6 +554,7 @@ def test_ah_around_esp_is_computed_and_simulated(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.measures
 def test_real_packets_are_those_of_model_and_simulation(tmp_path: Path) -> None:
     levels = ("model", "simulate", "testbed")
     run = caravan.study.run(sliced(tmp_path), directory=tmp_path / "out", level=levels)

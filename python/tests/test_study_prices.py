@@ -26,8 +26,6 @@ from caravan.study.results import Row
 from caravan.study.text import Value
 from caravan.testbed.binary import TOP
 
-pytestmark = pytest.mark.measures
-
 STUDY = """
 name = "own"
 title = "Own"
@@ -258,6 +256,7 @@ def test_an_interval_of_a_committed_table_holds_its_value(path: Path) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.measures
 def test_this_machine_prices_the_model(tmp_path: Path) -> None:
     for name in ("policies", "scenarios", "links"):
         shutil.copytree(CATALOGUE / "studies/wireless-policies" / name, tmp_path / name)

@@ -12,8 +12,6 @@ from caravan.report.tables import levels as levels_table
 from caravan.study import Outcome, StudyError, levels, tunnel
 from caravan.study.claims import verdicts
 
-pytestmark = pytest.mark.measures
-
 
 def value(outcome: Outcome, level: str, metric: str, policy: str = "3des-md5") -> float:
     """The only value for these keys."""
@@ -121,6 +119,7 @@ def test_a_study_says_what_time_cut(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.measures
 def test_a_study_of_the_testbed_says_what_time_cut(tmp_path: Path) -> None:
     rate = value(cut_study(tmp_path, "testbed"), "testbed", "tcp_kbps", "aes128gcm16")
     assert 200 < rate < 1000
@@ -132,6 +131,7 @@ def test_sweeps_have_the_levels_of_their_measure() -> None:
 
 
 @pytest.mark.root
+@pytest.mark.measures
 def test_the_three_levels_agree(tmp_path: Path) -> None:
     all_levels = ("model", "simulate", "testbed")
     outcome = caravan.study.run("road", quick=True, level=all_levels, directory=tmp_path)

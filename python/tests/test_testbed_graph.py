@@ -24,8 +24,6 @@ from caravan.threeways.bed import Setting, running
 from caravan.threeways.compare import main
 from caravan.threeways.flows import Counted, Flows, two_ways
 
-pytestmark = pytest.mark.measures
-
 BYTES_TOLERANCE = 0.05
 """The difference in bytes on a link that simulation and testbed may have."""
 LATE = 12
@@ -124,6 +122,7 @@ def _same_bytes(simulate: Flows, measured: Flows) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.measures
 def test_a_station_that_moves_loses_the_same_datagrams_in_simulation_and_testbed(
     tmp_path: Path,
 ) -> None:
@@ -172,6 +171,7 @@ def test_the_gap_of_a_move_is_computed_and_simulated_alike() -> None:
 
 
 @pytest.mark.root
+@pytest.mark.measures
 def test_a_move_has_the_same_messages_in_simulation_and_testbed(tmp_path: Path) -> None:
     setting = Setting.of(Question("handover", ("run.time=7 s",)).request())
     setting.check_testbed()
@@ -217,6 +217,7 @@ def test_a_client_that_moves_to_its_own_link_stays_there(tmp_path: Path) -> None
 
 
 @pytest.mark.root
+@pytest.mark.measures
 @pytest.mark.parametrize(("name", "other"), [("up", "down"), ("down", "up")])
 def test_a_transfer_that_is_cut_has_the_time_of_the_run(
     name: str, other: str, tmp_path: Path
@@ -370,6 +371,7 @@ def test_each_tunnel_has_its_own_policy_in_simulation_and_testbed(tmp_path: Path
 
 
 @pytest.mark.root
+@pytest.mark.measures
 @pytest.mark.parametrize(
     "edits",
     [
@@ -386,6 +388,7 @@ def test_stations_move_in_ipv6_and_tunnels_carry_either_family(edits: str, tmp_p
 
 
 @pytest.mark.root
+@pytest.mark.measures
 def test_tcp_takes_as_long_through_the_testbed_as_simulated(tmp_path: Path) -> None:
     up, down = "flow.ms1 up.", "flow.ms2 down."
     none = "; ".join(f"{flow}{key}=" for flow in (up, down) for key in ("sizes", "rate"))
@@ -402,6 +405,7 @@ def test_tcp_takes_as_long_through_the_testbed_as_simulated(tmp_path: Path) -> N
 
 
 @pytest.mark.root
+@pytest.mark.measures
 def test_a_link_changes_while_it_runs_in_simulation_and_testbed(tmp_path: Path) -> None:
     # ms2 alone is on cell-b: 50 datagrams a second up, 100 down, of which loss takes some
     simulate, measured = levels(f"{STILL}move.0.loss=0.3", tmp_path / "loss")
@@ -423,6 +427,7 @@ def test_a_link_changes_while_it_runs_in_simulation_and_testbed(tmp_path: Path) 
 
 
 @pytest.mark.root
+@pytest.mark.measures
 def test_links_with_two_rates_framing_and_overtaking_carry_alike(tmp_path: Path) -> None:
     edits = (
         f"{STILL}move.0.delay=60 ms; link.cell-b.rate={{ up = '1 Mbit/s', down = '900 kbit/s' }}; "
@@ -491,6 +496,7 @@ def test_a_link_with_a_trace_may_reorder() -> None:
 
 
 @pytest.mark.root
+@pytest.mark.measures
 def test_stations_and_access_point_share_one_airtime(tmp_path: Path) -> None:
     """More is offered in both directions together than the airtime carries."""
     shape = 'link = "wifi-11b"\nqueue = "20 KB"'

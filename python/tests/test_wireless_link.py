@@ -68,8 +68,6 @@ from caravan.testbed.process import CommandFailed
 from caravan.testbed.traffic import download, make_file, ping, serve_files
 from caravan.threeways.policies import Setting
 
-pytestmark = pytest.mark.measures
-
 PINGS = 5
 FILE_BYTES = 200_000
 FLOOD_FRAMES = 20_000
@@ -279,6 +277,7 @@ def test_forged_and_repeated_frames_are_dropped(security: LinkSecurity, output: 
 
 
 @pytest.mark.root
+@pytest.mark.measures
 def test_one_airtime_carries_every_frame_of_an_access_point(
     output: Path,
 ) -> None:

@@ -66,8 +66,6 @@ from caravan.threeways import policies
 from caravan.threeways.cases import QUANTILES, Value
 from caravan.threeways.policies import Beds, Setting, security_of
 
-pytestmark = pytest.mark.measures
-
 STUDY = """
 name = "slice"
 title = "A slice of the matrix"
@@ -110,6 +108,7 @@ SCENARIOS = scenario_files.of_the_study()
 
 
 @pytest.mark.root
+@pytest.mark.measures
 def test_a_slice_of_the_matrix_has_the_parts_of_its_policies(tmp_path: Path) -> None:
     study = copied(tmp_path, STUDY)
     rows = caravan.study.run(study, directory=tmp_path / "out", level="testbed").rows
@@ -1102,6 +1101,7 @@ def test_the_printed_values_stand_beside_those_of_each_level() -> None:
 
 
 @pytest.mark.root
+@pytest.mark.measures
 @pytest.mark.parametrize("scenario", ["m3", "m4"])
 def test_behind_a_tunnel_tcp_acknowledges_no_more_often(scenario: str, tmp_path: Path) -> None:
     """Why IPsec makes TCP faster there than its bytes let it be: acknowledgements share the air.
