@@ -13,6 +13,7 @@ import caravan.study
 from caravan.lab import core
 from caravan.lab.cli import app
 from caravan.lab.simulation import simulate
+from caravan.report.figures import picture
 from caravan.report.page import page
 from caravan.report.tables import bounds_say
 from caravan.study.comparison import compare
@@ -135,7 +136,10 @@ def test_what_bytes_alone_are_priced_for_is_a_bound_in_every_row(tmp_path: Path)
     figures = {figure.name: figure for figure in study().figures}
     assert bounds_say(figures["delay"], rows) == BOUNDS_SAY
     assert bounds_say(figures["papers"], rows) == ""
-    shown = page(study(), rows, {"caravan": "0"}, {"delay": {}, "papers": {}})
+    drawn = {name: picture(study(), figures[name], rows) for name in ("delay", "papers")}
+    there = {name: one for name, one in drawn.items() if one is not None}
+    assert there.keys() == drawn.keys()
+    shown = page(study(), rows, {"caravan": "0"}, there)
     assert shown.count(BOUNDS_SAY) == 1
     held = (tmp_path / "out" / "results.csv").read_text()
     assert ",bound," in held.splitlines()[0]

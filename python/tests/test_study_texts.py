@@ -16,8 +16,7 @@ import sizes_by_hand as sizes
 
 import caravan.study
 from caravan.files import CATALOGUE
-from caravan.report.figures import specification
-from caravan.report.page import has_rows
+from caravan.report.figures import picture
 from caravan.study import Outcome, Study
 from caravan.study.claims import with_sentences
 from caravan.study.parameters import document, number
@@ -426,8 +425,8 @@ def test_what_a_folder_says_of_its_study_is_what_the_study_says(name: str) -> No
 def test_every_figure_shows_values_and_no_text_says_a_word_twice(name: str) -> None:
     found = outcome(name)
     for figure in found.study.figures:
-        if has_rows(figure, found.rows):
-            assert shown(specification(found.study, figure, found.rows)), figure.name
+        drawn = picture(found.study, figure, found.rows)
+        assert drawn is None or shown(drawn.spec), figure.name
     for text in said(found.study):
         filled = fill(text, found.rows)
         assert not re.search(r"(?i)\b([a-z]+) \1\b", filled), filled

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +112,30 @@ CONFIG: dict[str, Any] = {
 }
 
 
+@dataclass(frozen=True)
+class Picture:
+    """A figure that has values: its Vega-Lite specification, what each kind of its marks means, and
+    the notes below it."""
+
+    spec: dict[str, Any]
+    marks: str
+    notes: tuple[str, ...]
+
+
+def picture(study: Study, figure: Figure, rows: pd.DataFrame) -> Picture | None:
+    """What a run has for the figure; None without any value."""
+    # Everything below looks at the few rows of the figure, and only its note at all of them.
+    own = rows.loc[chosen_rows(figure, rows).index.unique()]
+    if not own["value"].notna().any():
+        return None
+    notes = (fill(figure.note, rows), bounds_say(figure, own))
+    return Picture(
+        specification(study, figure, own),
+        "; ".join(marks_say(study, figure, own)),
+        tuple(note for note in notes if note),
+    )
+
+
 def specification(study: Study, figure: Figure, rows: pd.DataFrame) -> dict[str, Any]:
     """The figure's Vega-Lite specification, data included."""
     chosen = points(study, figure, rows)
@@ -121,21 +145,20 @@ def specification(study: Study, figure: Figure, rows: pd.DataFrame) -> dict[str,
     return spec
 
 
-def write_pictures(
-    study: Study, figure: Figure, rows: pd.DataFrame, spec: dict[str, Any], directory: Path
-) -> None:
+def write_pictures(study: Study, figure: Figure, drawn: Picture, directory: Path) -> None:
     """Write the figure as SVG and PNG into `directory`, with the heading that the page has around
     it."""
-    spec = spec | {"title": _heading(study, figure, rows)}
-    land_text(directory / f"{figure.name}.svg", vl_convert.vegalite_to_svg(spec))
-    land_bytes(directory / f"{figure.name}.png", vl_convert.vegalite_to_png(spec, scale=PNG_SCALE))
+    svg = vl_convert.vegalite_to_svg(drawn.spec | {"title": _heading(study, figure, drawn)})
+    land_text(directory / f"{figure.name}.svg", svg)
+    land_bytes(directory / f"{figure.name}.png", vl_convert.svg_to_png(svg, scale=PNG_SCALE))
 
 
 def marks_say(study: Study, figure: Figure, rows: pd.DataFrame) -> list[str]:
     """What each kind of mark in the figure means."""
-    kinds = points(study, figure, rows).kinds()
+    chosen = points(study, figure, rows)
+    kinds = chosen.kinds()
     if figure.draw in BARS:
-        said = _bars_say(figure, points(study, figure, rows).frame, kinds)
+        said = _bars_say(figure, chosen.frame, kinds)
     elif figure.draw == "points":
         said = [_points_say("simulate" if "simulate" in kinds else "model")]
     else:
@@ -202,17 +225,15 @@ def _spoken(level: tuple[str, ...]) -> str:
     return "model, in part approximate" if "model" in level else "model, approximate"
 
 
-def _heading(study: Study, figure: Figure, rows: pd.DataFrame) -> dict[str, Any]:
+def _heading(study: Study, figure: Figure, drawn: Picture) -> dict[str, Any]:
     """Title, where it was printed, the meaning of the marks, and the notes that the page has."""
-    marks = marks_say(study, figure, rows)
     where = f"{figure.printed}. {study.title}" if figure.printed else study.title
     return {
         "text": figure.title,
         "subtitle": [
             *_lines(where),
-            *_lines("; ".join(marks)),
-            *_lines(fill(figure.note, rows)),
-            *_lines(bounds_say(figure, rows)),
+            *_lines(drawn.marks),
+            *(line for note in drawn.notes for line in _lines(note)),
         ],
         "anchor": "start",
         "frame": "bounds",

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import vl_convert
@@ -17,12 +16,11 @@ from markdown_it import MarkdownIt
 
 from caravan.numbers import amount
 from caravan.report import tables
-from caravan.report.figures import marks_say, specification, write_pictures
-from caravan.report.points import chosen_rows
+from caravan.report.figures import Picture, picture, write_pictures
 from caravan.study import unrun
 from caravan.study.claims import Verdict, score, verdicts, with_sentences
 from caravan.study.output import FIGURES, MARK, REPORT, REST
-from caravan.study.parsed import Figure, Study
+from caravan.study.parsed import Study
 from caravan.study.places import PLACE
 from caravan.study.published import fitted_scores, parameters_score, results_score
 from caravan.study.results import land_text
@@ -58,33 +56,28 @@ def write_report(
     study: Study, rows: pd.DataFrame, provenance: Mapping[str, str], directory: Path
 ) -> Path:
     """`report.html` in `directory`, and `figures/` with PNG and SVG; the path of the page."""
-    specs = {}
+    found = ((figure, picture(study, figure, rows)) for figure in study.figures)
+    drawn = {figure.name: own for figure, own in found if own is not None}
     for figure in study.figures:
-        if has_rows(figure, rows):
-            specs[figure.name] = specification(study, figure, rows)
-            write_pictures(study, figure, rows, specs[figure.name], directory / FIGURES)
+        if figure.name in drawn:
+            write_pictures(study, figure, drawn[figure.name], directory / FIGURES)
     path = directory / REPORT
-    land_text(path, page(study, rows, provenance, specs))
+    land_text(path, page(study, rows, provenance, drawn))
     return path
-
-
-def has_rows(figure: Figure, rows: pd.DataFrame) -> bool:
-    """Whether this run has any values for the figure."""
-    return bool(chosen_rows(figure, rows)["value"].notna().any())
 
 
 def page(
     study: Study,
     rows: pd.DataFrame,
     provenance: Mapping[str, str],
-    specs: Mapping[str, dict[str, Any]],
+    drawn: Mapping[str, Picture],
 ) -> str:
     """The whole document."""
     claimed = verdicts(study, rows)
     rest = provenance.get(REST, "")
     sections = [
         ("answer", "In short", _summary(study, rows, claimed, rest)),
-        ("figures", "Figures", _figures(study, rows, specs)),
+        ("figures", "Figures", _figures(study, drawn)),
         ("printed", "Printed values and ours", _printed(study, rows, rest)),
         ("left", "Printed, and not computed", tables.left(study)),
         ("claims", "What the text says", tables.claims(rows, claimed)),
@@ -100,6 +93,7 @@ def page(
     )
     style = resources.files("caravan.report").joinpath("style.css").read_text()
     title = html.escape(study.title)
+    specs = {name: own.spec for name, own in drawn.items()}
     figures = json.dumps(specs, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">{MARK}
@@ -172,24 +166,22 @@ def _or_rest(block: str, rows: pd.DataFrame, rest: str) -> str:
     return f"{mark}Not run: {sweeps}. With them: `{rest}`\n\n"
 
 
-def _figures(study: Study, rows: pd.DataFrame, specs: Mapping[str, dict[str, Any]]) -> str:
+def _figures(study: Study, drawn: Mapping[str, Picture]) -> str:
     says = "Point at a mark for its value; click a name in a legend to see it alone."
     out = [f'<p class="legend">{says}</p>', '<div class="figures">']
     for figure in study.figures:
-        if figure.name not in specs:
+        if figure.name not in drawn:
             continue
-        kind = ' class="wide"' if "facet" in specs[figure.name] else ""
+        own = drawn[figure.name]
+        kind = ' class="wide"' if "facet" in own.spec else ""
         printed = f"<small>{html.escape(figure.printed)}</small>" if figure.printed else ""
-        marks = html.escape("; ".join(marks_say(study, figure, rows)))
-        notes = [fill(figure.note, rows)] if figure.note else []
-        notes += [said] if (said := tables.bounds_say(figure, rows)) else []
-        note = f"<p>{html.escape(' '.join(notes))}</p>" if notes else ""
+        note = f"<p>{html.escape(' '.join(own.notes))}</p>" if own.notes else ""
         out.append(
             f"<figure{kind}><figcaption>{html.escape(figure.title)}{printed}</figcaption>"
             f'<div class="picture" id="figure-{figure.name}"></div>'
-            f'<p class="legend">{marks}</p>{note}</figure>'
+            f'<p class="legend">{html.escape(own.marks)}</p>{note}</figure>'
         )
-    missing = [figure.title for figure in study.figures if figure.name not in specs]
+    missing = [figure.title for figure in study.figures if figure.name not in drawn]
     absent = (
         f'<p class="legend">Not drawn, because this run has no values for them: '
         f"{html.escape('; '.join(missing))}.</p>"
