@@ -120,6 +120,15 @@ def test_a_part_is_its_rounds_and_the_work_that_a_single_policy_has_for_it(tmp_p
     assert whole.bound == ""
 
 
+def test_of_two_prices_the_mean_counts_and_of_three_the_one_in_the_middle(tmp_path: Path) -> None:
+    own = measured("eap")
+    dear = [replace(row, reading="dear", value=seconds_of(row) * 1.1) for row in own]
+    dearer = [replace(row, reading="dearer", value=seconds_of(row) * 1.2) for row in own]
+    for there, most in (((), 1.0), (dear, 1.05), ((*dear, *dearer), 1.1)):
+        row = found(tmp_path, *computed(), *own, *there)["computing_s:eap"]
+        assert row.value == pytest.approx(0.001 * most)
+
+
 def test_without_a_price_a_time_is_the_least(tmp_path: Path) -> None:
     rows = found(tmp_path, *computed(), *measured("start", "eap", "registration"))
     assert rows["authentication_s:ike"].value == COMPUTED["ike"]

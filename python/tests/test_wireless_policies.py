@@ -1043,6 +1043,19 @@ class Bent:
         """Nothing runs."""
 
 
+def test_the_policy_on_which_costs_hang_is_measured_twice_as_often() -> None:
+    runs = {}
+    for policy in ("pn-1", "pn-3"):
+        for replications in (1, 2, 3, 5):
+            run = Run(0.5, 0.0, replications)
+            asked = wireless.request({"scenario": "m5"}, policy, None, run)
+            runs[policy, replications] = asked["runs"]
+            alone = wireless.request({"scenario": "m5", "flows": "no"}, policy, None, run)
+            assert alone["runs"] == replications
+    assert [runs["pn-1", one] for one in (1, 2, 3, 5)] == [1, 4, 5, 10]
+    assert [runs["pn-3", one] for one in (1, 2, 3, 5)] == [1, 2, 3, 5]
+
+
 @pytest.mark.parametrize("failures", [0, 1, 2])
 def test_a_cell_that_fails_is_tried_once_more_in_a_new_network(
     failures: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median_low
+from statistics import median
 
 from caravan import _lab
 from caravan.document import plain
@@ -141,9 +141,11 @@ def _prices(study: Study, sweep: Sweep, rows: Sequence[Row], told: Told) -> dict
 
 
 def _middle(prices: Sequence[_Price]) -> _Price:
-    """The price in the middle; of two, the lower: what disturbs a cell makes it longer."""
-    middle = median_low(one.value for one in prices)
-    return next(one for one in prices if one.value == middle)
+    """The price in the middle, of an even number the mean of the two there: an arrival that it is
+    to predict has been disturbed as often."""
+    ordered = sorted(prices, key=lambda one: one.value)
+    two = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    return _Price(median(one.value for one in two), max(one.half for one in two))
 
 
 def _settings(sweep: Sweep, reading: str) -> Mapping[str, Value]:

@@ -129,9 +129,19 @@ def request(
         "policy": str(policy),
         "link": link,
         "seconds": run.seconds,
-        "runs": run.replications,
+        "runs": _runs(policy, run.replications, has_flows=known["flows"] == YES),
         "flows": known["flows"] == YES,
     }
+
+
+def _runs(policy: Value, replications: int, *, has_flows: bool) -> int:
+    """How often a cell's flows are measured: those of the policy on which all costs hang twice as
+    often, unless once is enough for all."""
+    from caravan.threeways.policies import RUNS  # noqa: PLC0415
+
+    if policy != BASE or not has_flows or replications == 1:
+        return replications
+    return max(runs for runs in RUNS if runs <= 2 * replications)
 
 
 def resolved(
