@@ -298,12 +298,9 @@ impl Host {
             let bare = desired.routes.keys();
             routed.extend(bare.filter(|to| !others.contains_key(to)));
         }
-        let mut resolvers = self.resolvers(loaded);
+        let resolvers = self.resolvers(loaded);
         blocks::complete((loaded, downed), &resolvers.addresses, &mut desired);
         more(&mut desired);
-        if !loaded.daemon.dns {
-            resolvers = Resolvers::default();
-        }
         self.want(HostState { desired, resolvers });
         self.note_bare(&routed);
     }
@@ -337,8 +334,12 @@ impl Host {
 
     /// The resolvers of all leases that tunnels lead to, and the domains whose names alone they are
     /// asked for, if each lease names some. Others would be queried unencrypted: they are not used,
-    /// and each is logged once.
+    /// and each is logged once. None with `dns = false`: a rule for one is refused, too.
     fn resolvers(&mut self, loaded: &Loaded) -> Resolvers {
+        if !loaded.daemon.dns {
+            self.refused_resolvers.clear();
+            return Resolvers::default();
+        }
         let mut used = Vec::new();
         let mut domains = Some(BTreeSet::new());
         let mut refused: BTreeMap<String, BTreeSet<IpAddr>> = BTreeMap::new();
@@ -348,7 +349,7 @@ impl Host {
             for resolver in lent.iter().flat_map(|lease| &lease.dns) {
                 if reach::carries_questions(connection, *resolver) {
                     used.push(*resolver);
-                } else if loaded.daemon.dns {
+                } else {
                     let of_connection = refused.entry(connection.name.clone()).or_default();
                     of_connection.insert(*resolver);
                 }
