@@ -17,7 +17,7 @@ use crate::config::Loaded;
 use crate::footprint::{FootprintFile, written};
 use crate::nft;
 use crate::routes::full::{self, Surroundings};
-use crate::routes::{self, Desired, Own, Prefix, covering, prefixes};
+use crate::routes::{self, Desired, Own, Prefix, covering, prefixes, reach};
 
 /// How many blocked networks of one connection a sentence lists.
 const PREFIXES_SHOWN: usize = 8;
@@ -107,6 +107,9 @@ pub fn complete(
         takes_questions: loaded.daemon.dns,
     };
     desired.rules = full::rules(&tunnels, &around);
+    if !resolvers.is_empty() {
+        desired.spare(&reach::near(&loaded.daemon.tun));
+    }
     desired.fit_to_kernel();
 }
 

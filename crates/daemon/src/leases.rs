@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 use engine::config::Connection;
 use engine::ike::{MAX_DOMAINS, domain};
 use engine::ikev1::mode_config::MAX_RESOLVERS;
-use engine::site::is_unicast;
+use engine::site::{is_common, is_unicast};
 use serde::{Deserialize, Serialize};
 
 use crate::files;
+use crate::routes::Prefix;
 
 /// The parts of a lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,8 +90,9 @@ impl LeaseFile {
 
     /// The lease that a connection may take again: addresses of the families that it requests. The
     /// address of its gateway is never an inner address, because it would cut this host off from
-    /// the gateway at each start.
-    pub fn again(&self, connection: &Connection) -> Option<Lease> {
+    /// the gateway at each start; nor is one of `own`, those of this host's links, unless it is
+    /// private.
+    pub fn again(&self, connection: &Connection, own: &[IpAddr]) -> Option<Lease> {
         let mut lease = self.last(&connection.name)?.clone();
         let wants = connection.wants_inner;
         lease.addresses.retain(|address| {
@@ -100,7 +102,8 @@ impl LeaseFile {
                 wants.v6
             };
             let mut gateways = connection.remote_addrs.iter();
-            is_wanted && !gateways.any(|gateway| gateway.ip() == *address)
+            let is_ours = own.contains(address) && !is_common(address);
+            is_wanted && !is_ours && !gateways.any(|gateway| gateway.ip() == *address)
         });
         (!lease.addresses.is_empty()).then_some(lease)
     }
@@ -137,6 +140,21 @@ fn parse(text: &[u8]) -> Option<BTreeMap<String, Lease>> {
         }
     }
     Some(leases)
+}
+
+/// Says that a lease lies in a network of this host's links: who has this address there is not
+/// reached.
+pub fn overlap(lease: &Lease, own: &[(String, IpAddr, Prefix)]) -> Option<String> {
+    let mut all = lease.addresses.iter().flat_map(|lent| {
+        let host = Prefix::host(*lent);
+        let within = own.iter().filter(move |(_, _, it)| it.contains(&host));
+        within.map(move |(link, _, network)| (lent, link, network))
+    });
+    let (lent, link, network) = all.next()?;
+    Some(format!(
+        "the inner address {lent} is in {network}, the network of {link}: a host there with this \
+         address is not reached meanwhile"
+    ))
 }
 
 /// Whether a process with this connection has left a folder in the state directory: its own, or one
@@ -188,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_address_of_the_gateway_is_not_taken_again() {
+    fn an_address_of_the_gateway_or_of_another_link_is_not_taken_again() {
         let folder = std::env::temp_dir().join(format!("caravan-again-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("c.toml");
@@ -209,14 +227,36 @@ mod tests {
                 ..Lease::default()
             };
             file.note("home", lease).unwrap();
-            file.again(connection).map(|lease| lease.addresses)
+            let own = ["198.51.100.7", "10.99.0.8"].map(|it| it.parse().unwrap());
+            file.again(connection, &own).map(|lease| lease.addresses)
         };
         assert_eq!(again(&["192.0.2.1"]), None);
         assert_eq!(again(&["192.0.2.2"]), None);
         assert_eq!(again(&["fd00::7"]), None);
+        assert_eq!(again(&["198.51.100.7"]), None, "our own");
+        let private: Vec<IpAddr> = vec!["10.99.0.8".parse().unwrap()];
+        assert_eq!(again(&["10.99.0.8"]), Some(private));
         let expected: Vec<IpAddr> = vec!["10.99.0.7".parse().unwrap()];
         assert_eq!(again(&["10.99.0.7", "fd00::7"]), Some(expected));
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_lease_in_a_network_of_this_host_is_told() {
+        let network = |text: &str| text.parse::<Prefix>().unwrap();
+        let own = [("eth0", "192.168.1.0/24"), ("eth1", "fd00::/64")];
+        let own = own.map(|(link, it)| (link.to_owned(), network(it).address, network(it)));
+        let told = |address: &str| {
+            let lease = Lease {
+                addresses: vec![address.parse().unwrap()],
+                ..Lease::default()
+            };
+            overlap(&lease, &own)
+        };
+        let text = told("192.168.1.9").expect("a warning");
+        assert!(text.contains("192.168.1.9 is in 192.168.1.0/24, the network of eth0"));
+        assert!(told("fd00::9").is_some());
+        assert_eq!(told("10.99.0.1"), None);
     }
 
     #[test]

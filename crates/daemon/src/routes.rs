@@ -129,6 +129,14 @@ impl Desired {
         }
     }
 
+    /// Leaves hosts in these networks of this host there, except for DNS ([`Purpose::beside`]).
+    pub fn spare(&mut self, own: &[Prefix]) {
+        let taken = self.taken();
+        let rules = core::mem::take(&mut self.rules).into_iter();
+        let beside = |(is_ipv6, rule): (bool, Purpose)| (is_ipv6, rule.beside(own, &taken));
+        self.rules = rules.map(beside).collect();
+    }
+
     /// All destinations that go into a tunnel or are refused.
     pub fn taken(&self) -> BTreeSet<Prefix> {
         let blocks = self.blocks.values().flatten();

@@ -20,7 +20,7 @@ use crate::identity::Peer;
 use crate::rate::{Bucket, Rate};
 use crate::time::{Duration, Instant};
 
-use guesses::Guesses;
+use guesses::{Full, Guesses};
 
 /// Key exchanges of phase 1. Lifetimes are at least 60 s, sixteen devices may share an identity,
 /// and each change of network may take a new exchange.
@@ -167,29 +167,26 @@ impl Quotas {
     /// Whether a password of this user may be tried once more from this address; if so, charges the
     /// user. Nobody has proven to be the user yet, and there may be no such user.
     pub fn take_password(&mut self, user: &Peer, from: IpAddr, now: Instant) -> Result<(), Excess> {
-        self.may_try(from, now)?;
+        let room = self.guesses.room_for(user, from, now);
+        room.map_err(|full| slowed(full, from, Some(user)))?;
         self.take(user, What::Password, (PASSWORDS, PASSWORDS), now)
     }
 
     /// Whether a user may be tried from this address, after the wrong passwords that came from
     /// there.
     pub fn may_try(&mut self, from: IpAddr, now: Instant) -> Result<(), Excess> {
-        let text = || {
-            format!(
-                "too many wrong passwords came from {from}: for everybody there, one is tried in \
-                 {} s",
-                guesses::WRONG.every.as_secs()
-            )
-        };
-        self.guesses.room(from, now).map_err(|is_due| Excess {
-            reason: DropReason::OverQuota,
-            line: is_due.then(text),
-        })
+        let room = self.guesses.room(from, now);
+        room.map_err(|full| slowed(full, from, None))
     }
 
-    /// A wrong password, or a user whom a server refuses, came from this address.
+    /// A user whom a server refuses came from this address.
     pub fn was_wrong(&mut self, from: IpAddr, now: Instant) {
         self.guesses.count(from, now);
+    }
+
+    /// A wrong password of this user came from this address.
+    pub fn password_was_wrong(&mut self, user: &Peer, from: IpAddr, now: Instant) {
+        self.guesses.count_for(user, from, now);
     }
 
     /// Whether one more line of the log may be about a peer; otherwise counts it.
@@ -328,6 +325,29 @@ impl Quotas {
     #[cfg(test)]
     pub(crate) fn watched(&self) -> usize {
         self.by_peer.len()
+    }
+}
+
+/// A try after too many wrong passwords from this address, of this user if one is named.
+fn slowed(full: Full, from: IpAddr, user: Option<&Peer>) -> Excess {
+    let (is_due, rate) = match full {
+        Full::Site(is_due) => (is_due, guesses::WRONG),
+        Full::Network(is_due) => (is_due, guesses::WRONG_FOR_USER),
+    };
+    let every = rate.every.as_secs();
+    let text = || match (full, user) {
+        (Full::Network(_), Some(user)) => format!(
+            "too many wrong passwords came from the network of {from}: for {user}, one is tried \
+             there in {every} s"
+        ),
+        _ => format!(
+            "too many wrong passwords came from {from}: for everybody there, one is tried in \
+             {every} s"
+        ),
+    };
+    Excess {
+        reason: DropReason::OverQuota,
+        line: is_due.then(text),
     }
 }
 

@@ -31,6 +31,22 @@ pub fn is_unicast(address: &IpAddr) -> bool {
     !(address.is_unspecified() || address.is_loopback() || address.is_multicast() || is_broadcast)
 }
 
+/// Whether an address is of a private network (RFC 1918 §3, RFC 4193 §3, RFC 6598 §7).
+pub fn is_private(address: &IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => {
+            let [one, two, ..] = v4.octets();
+            v4.is_private() || (one == 100 && two & 0xc0 == 64)
+        }
+        IpAddr::V6(v6) => v6.is_unique_local(),
+    }
+}
+
+/// Whether hosts of two networks may have this address by chance: a private one of IPv4.
+pub fn is_common(address: &IpAddr) -> bool {
+    address.is_ipv4() && is_private(address)
+}
+
 /// The first address of the prefix of this many bits, by family, that contains an address.
 fn first_of(address: IpAddr, v4_bits: u32, v6_bits: u32) -> IpAddr {
     match address {
@@ -61,6 +77,17 @@ mod tests {
         assert!(all("10.0.0.1 192.0.2.255 fe80::1 fd00::1 2001:db8::1"));
         for text in "0.0.0.0 127.0.0.2 224.0.0.1 255.255.255.255 :: ::1 ff02::1".split(' ') {
             assert!(!all(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn many_hosts_may_have_a_private_address_of_ipv4_and_one_any_other() {
+        let is_of_many = |text: &str| is_common(&text.parse().unwrap());
+        for text in "10.0.0.1 172.31.0.1 192.168.1.1 100.64.0.1 100.127.0.1".split(' ') {
+            assert!(is_of_many(text), "{text}");
+        }
+        for text in "192.0.2.1 172.32.0.1 100.63.0.1 100.128.0.1 2001:db8::1 fd00::1".split(' ') {
+            assert!(!is_of_many(text), "{text}");
         }
     }
 

@@ -17,7 +17,7 @@ use super::names::{BOUND_PREFIX, is_bound};
 use super::{NftError, TO_GROUPS, family, forget, put, remove};
 use crate::footprint::{Footprint, FootprintFile};
 use crate::routes::Prefix;
-use crate::routes::full::Purpose;
+use crate::routes::full::{Purpose, SECURED_PORT};
 
 /// Loads the table that the footprint's blocks need and replaces the existing one. Without blocks
 /// there is none.
@@ -81,6 +81,10 @@ fn text(table: &str, footprint: &Footprint) -> Option<String> {
     for rule in &footprint.rules {
         match rule.purpose {
             Purpose::Kept(prefix) => line(&mut kept, &prefix, "counter drop"),
+            Purpose::Secured(prefix) => {
+                let to = format!("tcp dport {SECURED_PORT} counter drop");
+                line(&mut kept, &prefix, &to);
+            }
             Purpose::Questions { is_tcp } => {
                 let nfproto = if rule.is_ipv6 { "ipv6" } else { "ipv4" };
                 let protocol = if is_tcp { "tcp" } else { "udp" };
@@ -138,6 +142,7 @@ mod tests {
         footprint.rules = [
             rule(Purpose::Local(prefix("10.0.0.0/8"))),
             rule(Purpose::Kept(prefix("10.10.0.0/24"))),
+            rule(Purpose::Secured(prefix("10.1.0.53/32"))),
             rule(Purpose::Questions { is_tcp: false }),
             rule(Purpose::Group(prefix("224.0.0.0/4"))),
             rule(Purpose::Tunnel),
@@ -149,6 +154,7 @@ mod tests {
             "    meta mark 7 accept\n",
             "    udp sport 68 udp dport 67 accept\n",
             "    ip daddr 10.10.0.0/24 counter drop\n",
+            "    ip daddr 10.1.0.53/32 tcp dport 853 counter drop\n",
             "    meta nfproto ipv4 udp dport 53 counter drop\n",
             "    ip daddr 10.0.0.0/8 accept\n",
             "    ip daddr 224.0.0.0/4 accept\n",

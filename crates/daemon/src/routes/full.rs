@@ -7,7 +7,8 @@
 //!   network that declares public addresses local, by DHCP or router advertisements, would
 //!   otherwise pull traffic for them out of the tunnel.
 //! - Networks that a selector names and the gateway's resolvers stay in the tunnel, whatever the
-//!   local network claims; so do all DNS queries.
+//!   local network claims; so do all DNS queries. A gateway may name a host of the local network as
+//!   its resolver: of such a host only DNS belongs to the tunnel.
 //!
 //! Kernel rules express all this, so a client that moves to another network changes nothing. IPv6
 //! multicast is in the kernel's table `local`, which comes before all our rules.
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Prefix;
 use super::prefix::number;
+use super::reach::is_link_local;
 
 /// RFC 1918 §3, RFC 6598 §7, RFC 3927 §2.1.
 const PRIVATE_V4: [(Ipv4Addr, u8); 5] = [
@@ -53,6 +55,9 @@ const UNUSED_V6: [(Ipv6Addr, u8); 3] = [
     (Ipv6Addr::new(0x4000, 0, 0, 0, 0, 0, 0, 0), 2),
     (Ipv6Addr::new(0x8000, 0, 0, 0, 0, 0, 0, 0), 1),
 ];
+
+/// DNS over TLS (RFC 7858 §3.1).
+pub const SECURED_PORT: u16 = 853;
 
 /// A client's connection that takes all of an address family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,6 +209,9 @@ pub enum Purpose {
     Spared,
     /// A private network that belongs to the tunnel, whatever the local network claims.
     Kept(Prefix),
+    /// DNS over TLS to a resolver of the gateway whose address is in a network of this host, too.
+    /// All other ports of this address stay with that network.
+    Secured(Prefix),
     /// DNS queries over TCP (otherwise UDP) belong to the tunnel.
     Questions {
         /// TCP or UDP.
@@ -251,13 +259,27 @@ pub enum Purpose {
 }
 
 impl Purpose {
+    /// The rule as it is beside these networks of this host, and destinations that are `taken` by
+    /// name: of a host in them that the gateway calls its resolver only DNS is kept.
+    pub fn beside(self, own: &[Prefix], taken: &BTreeSet<Prefix>) -> Self {
+        let is_near = |host: &Prefix| {
+            is_link_local(host.address) || own.iter().any(|network| network.contains(host))
+        };
+        match self {
+            Self::Kept(host) if host.is_host() && !taken.contains(&host) && is_near(&host) => {
+                Self::Secured(host)
+            }
+            other => other,
+        }
+    }
+
     /// Whether [`rules`] could have made this rule, apart from the networks that it keeps in the
     /// tunnel.
     pub fn is_ours(&self, is_ipv6: bool) -> bool {
         match self {
             Self::Local(prefix) => private(is_ipv6).any(|it| it == *prefix),
             Self::Group(prefix) => groups(is_ipv6).any(|it| it == *prefix),
-            Self::Kept(prefix) => prefix.address.is_ipv6() == is_ipv6,
+            Self::Kept(prefix) | Self::Secured(prefix) => prefix.address.is_ipv6() == is_ipv6,
             Self::Landing | Self::Spared | Self::Questions { .. } | Self::Tunnel => true,
             Self::CareOf(_)
             | Self::Visitor { .. }

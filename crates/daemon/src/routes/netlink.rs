@@ -15,7 +15,7 @@ use rtnetlink::packet_route::{AddressFamily, IpProtocol, route::RouteProtocol};
 use rtnetlink::{AddressMessageBuilder, Handle, LinkUnspec, RouteMessageBuilder};
 
 use super::entries::{LinkRoute, Neighbour};
-use super::full::Purpose;
+use super::full::{Purpose, SECURED_PORT};
 use super::{Prefix, RouteError, Rule, TableRoute};
 
 /// Priorities of the rules: before the main table's 32766, after the local table's 0. The kernel
@@ -373,9 +373,10 @@ pub(super) fn rule_message(rule: &Rule) -> RuleMessage {
         }
         Purpose::Kept(prefix) => (KEPT, vec![towards(&mut message, *prefix), table]),
         Purpose::Questions { is_tcp } => {
-            let [protocol, port] = questions(*is_tcp);
+            let [protocol, port] = questions(*is_tcp, DOMAIN_PORT);
             (KEPT, vec![protocol, port, table])
         }
+        Purpose::Secured(prefix) => (KEPT, secured(&mut message, *prefix, table)),
         Purpose::Local(prefix) => {
             // Default routes, and all wider ones, lead away from here.
             let wider = RuleAttribute::SuppressPrefixLen(u32::from(prefix.length) - 1);
@@ -444,20 +445,26 @@ pub(super) fn is_of(found: &RuleMessage, rule: &Rule) -> bool {
         && attributes.all(|it| found.attributes.contains(it))
 }
 
-/// DNS by TCP or UDP.
-fn questions(is_tcp: bool) -> [RuleAttribute; 2] {
+/// DNS by TCP or UDP, to this port.
+fn questions(is_tcp: bool, port: u16) -> [RuleAttribute; 2] {
     let protocol = match is_tcp {
         true => IpProtocol::Tcp,
         false => IpProtocol::Udp,
     };
     let port = RulePortRange {
-        start: DOMAIN_PORT,
-        end: DOMAIN_PORT,
+        start: port,
+        end: port,
     };
     [
         RuleAttribute::IpProtocol(protocol),
         RuleAttribute::DestinationPortRange(port),
     ]
+}
+
+/// DNS over TLS to a host, by this table.
+fn secured(message: &mut RuleMessage, host: Prefix, table: RuleAttribute) -> Vec<RuleAttribute> {
+    let [protocol, port] = questions(true, SECURED_PORT);
+    vec![towards(message, host), protocol, port, table]
 }
 
 fn towards(message: &mut RuleMessage, prefix: Prefix) -> RuleAttribute {

@@ -117,6 +117,12 @@ pub fn own_addresses(tun: &str) -> Vec<IpAddr> {
     found.map(|(_, address, _)| address).collect()
 }
 
+/// The networks of [`own_networks`].
+pub fn near(tun: &str) -> Vec<Prefix> {
+    let found = own_networks(tun).into_iter();
+    found.map(|(_, _, network)| network).collect()
+}
+
 /// Interprets an ICMP message about an address in one of our own networks: our own host itself
 /// reports that a host on its link is not reached.
 pub fn seen_from_here(

@@ -103,8 +103,10 @@ pub fn ways(peers: &[IpAddr], named: &[IpAddr], tun: &str, fwmark: u32) -> Ways 
 
 /// The IPv6 addresses of this table that no session may begin from: tentative addresses and
 /// duplicates, deprecated ones unless the configuration names them (RFC 4862 §5.4, §5.5.4), and
-/// those of the device `tun`.
+/// those of the device `tun`. An address that another device has as well, and may use, stays: a
+/// gateway may have lent it to take it from us.
 fn withheld(table: &str, tun: &str, named: &[IpAddr]) -> BTreeSet<IpAddr> {
+    let mut usable = BTreeSet::new();
     let lines = table.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
         let address = u128::from_str_radix(words.next()?, 16).ok()?;
@@ -117,9 +119,13 @@ fn withheld(table: &str, tun: &str, named: &[IpAddr]) -> BTreeSet<IpAddr> {
             _ => flags & DEPRECATED != 0 && !named.contains(&address),
         };
         let is_withheld = is_unusable || words.next() == Some(tun);
+        if !is_withheld {
+            usable.insert(address);
+        }
         is_withheld.then_some(address)
     });
-    lines.collect()
+    let withheld: BTreeSet<IpAddr> = lines.collect();
+    withheld.difference(&usable).copied().collect()
 }
 
 /// The address of ours from which a program speaks to this one, or whether it can from `own`.
@@ -175,6 +181,9 @@ mod tests {
             20010db8000000000000000000000005 02 40 00 20     eth0\n\
             20010db8000000000000000000000006 02 40 00 a0     eth0\n\
             20010db8000000000000000000000007 05 40 00 80 caravan0\n\
+            20010db8000000000000000000000001 05 40 00 80 caravan0\n\
+            20010db8000000000000000000000003 05 40 00 80 caravan0\n\
+            20010db8000000000000000000000004 05 40 00 80 caravan0\n\
             what is this\n";
         let named: IpAddr = "2001:db8::6".parse().unwrap();
         let last = |address: &IpAddr| match address {

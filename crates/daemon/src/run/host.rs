@@ -16,7 +16,7 @@ use super::keeper::{Ask, HostState, Keeper, KeeperEvent};
 use crate::blocks::{self, targets};
 use crate::config::Loaded;
 use crate::dns::Resolvers;
-use crate::leases::{Lease, LeaseFile};
+use crate::leases::{self, Lease, LeaseFile};
 use crate::nft::Forwarding;
 use crate::options::Role;
 use crate::routes::reach::{self, Source};
@@ -28,6 +28,8 @@ pub(super) struct Host {
     role: Role,
     keeper: Keeper,
     name: String,
+    /// The TUN device.
+    tun: String,
     /// By connection: its lease, or its last one, which it requests again.
     leases: BTreeMap<String, Lease>,
     lease_file: LeaseFile,
@@ -75,6 +77,7 @@ impl Host {
             former: FormerPeers::left_by(&blocks),
             blocks,
             name: name.to_owned(),
+            tun: tun.to_owned(),
             leases: BTreeMap::new(),
             lease_file,
             refused_resolvers: BTreeMap::new(),
@@ -124,7 +127,7 @@ impl Host {
     /// it is up have the right source. Sets its resolvers before the tunnel only if DNS queries
     /// bring the tunnel up. Returns nothing if it never had a lease.
     pub(super) fn begin(&mut self, connection: &Connection) -> Vec<IpAddr> {
-        let Some(mut lease) = self.lease_file.again(connection) else {
+        let Some(mut lease) = self.lease_file.again(connection, &self.own) else {
             return Vec::new();
         };
         let addresses = lease.addresses.clone();
@@ -257,6 +260,12 @@ impl Host {
                     dns: dns.clone(),
                     domains: domains.clone(),
                 };
+                let is_new = self.leases.get(connection) != Some(&lease);
+                if is_new
+                    && let Some(text) = leases::overlap(&lease, &reach::own_networks(&self.tun))
+                {
+                    warn!(connection, "{text}");
+                }
                 if let Err(error) = self.lease_file.note(connection, lease.clone()) {
                     warn!(connection, "cannot store the inner address: {error}");
                 }
@@ -298,12 +307,9 @@ impl Host {
             let bare = desired.routes.keys();
             routed.extend(bare.filter(|to| !others.contains_key(to)));
         }
-        let mut resolvers = self.resolvers(loaded);
+        let resolvers = self.resolvers(loaded);
         blocks::complete((loaded, downed), &resolvers.addresses, &mut desired);
         more(&mut desired);
-        if !loaded.daemon.dns {
-            resolvers = Resolvers::default();
-        }
         self.want(HostState { desired, resolvers });
         self.note_bare(&routed);
     }
@@ -337,8 +343,12 @@ impl Host {
 
     /// The resolvers of all leases that tunnels lead to, and the domains whose names alone they are
     /// asked for, if each lease names some. Others would be queried unencrypted: they are not used,
-    /// and each is logged once.
+    /// and each is logged once. None with `dns = false`: a rule for one is refused, too.
     fn resolvers(&mut self, loaded: &Loaded) -> Resolvers {
+        if !loaded.daemon.dns {
+            self.refused_resolvers.clear();
+            return Resolvers::default();
+        }
         let mut used = Vec::new();
         let mut domains = Some(BTreeSet::new());
         let mut refused: BTreeMap<String, BTreeSet<IpAddr>> = BTreeMap::new();
@@ -348,7 +358,7 @@ impl Host {
             for resolver in lent.iter().flat_map(|lease| &lease.dns) {
                 if reach::carries_questions(connection, *resolver) {
                     used.push(*resolver);
-                } else if loaded.daemon.dns {
+                } else {
                     let of_connection = refused.entry(connection.name.clone()).or_default();
                     of_connection.insert(*resolver);
                 }

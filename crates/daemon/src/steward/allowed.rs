@@ -273,11 +273,13 @@ impl Allowed {
         let taken = desired.taken();
         let has_full = self.connections.values().any(|reach| reach.is_full);
         let is_strange = |(is_ipv6, purpose): &&(bool, Purpose)| {
+            let is_resolver = |prefix: &Prefix| {
+                let mut hosts = resolvers.iter().map(|address| Prefix::host(*address));
+                hosts.any(|host| host == *prefix)
+            };
             let is_kept = match purpose {
-                Purpose::Kept(prefix) => {
-                    let mut hosts = resolvers.iter().map(|address| Prefix::host(*address));
-                    taken.contains(prefix) || hosts.any(|host| host == *prefix)
-                }
+                Purpose::Kept(prefix) => taken.contains(prefix) || is_resolver(prefix),
+                Purpose::Secured(prefix) => is_resolver(prefix),
                 _ => true,
             };
             !(has_full && is_kept && purpose.is_ours(*is_ipv6))

@@ -248,10 +248,16 @@ impl Server {
                 Some(routes) => routes.set_mtu(mtu).await.map_err(Into::into),
                 None => return self.refuse("there is no device yet"),
             },
-            Request::Apply { desired, resolvers } => {
+            Request::Apply {
+                mut desired,
+                resolvers,
+            } => {
                 let local = self.allowed.visited().map(local).unwrap_or_default();
                 if let Err(refusal) = self.allowed.check(&desired, &resolvers, &local) {
                     return self.refuse(&refusal.to_string());
+                }
+                if !resolvers.addresses.is_empty() {
+                    desired.spare(&reach::near(&self.loaded.daemon.tun));
                 }
                 self.has_applied = true;
                 self.apply(&desired, resolvers).await

@@ -110,6 +110,21 @@ fn only_a_full_tunnel_refuses_a_family_and_spares_the_local_network() {
         };
         assert_eq!(judged(&all, spares), Err(Refusal::Rule(purpose)));
     }
+    // DNS of the resolvers that it has, and of no other host.
+    for (host, is_lent) in [("10.10.0.53/32", true), ("10.10.0.54/32", false)] {
+        for purpose in [Purpose::Kept, Purpose::Secured] {
+            let purpose = purpose(host.parse().unwrap());
+            let keeps = |desired: &mut Desired, resolvers: &mut Resolvers| {
+                full(desired, resolvers);
+                desired.rules.insert((false, purpose.clone()));
+            };
+            let expected = match is_lent {
+                true => Ok(()),
+                false => Err(Refusal::Rule(purpose.clone())),
+            };
+            assert_eq!(judged(&all, keeps), expected);
+        }
+    }
     let passes = |desired: &mut Desired, resolvers: &mut Resolvers| {
         full(desired, resolvers);
         desired.passing.insert("home".to_owned());

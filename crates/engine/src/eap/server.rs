@@ -179,6 +179,11 @@ impl Server {
         Some(user.unwrap_or_else(|| Identity::KeyId(name.to_ascii_lowercase())))
     }
 
+    /// Whether the peer has proven a password, and is reading our proof.
+    pub fn has_right_password(&self) -> bool {
+        matches!(self.stage, Stage::Proven(..))
+    }
+
     /// Why the peer is refused, if it is reading that.
     pub fn refusal(&self) -> Option<&str> {
         match &self.stage {

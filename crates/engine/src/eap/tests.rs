@@ -122,6 +122,29 @@ fn a_wrong_password_or_name_is_refused_and_not_asked_again() {
     }
 }
 
+#[test]
+fn a_proof_that_does_not_answer_takes_a_try_and_is_no_right_password() {
+    for (change, password, is_right) in [(0, PASSWORD, true), (0, "a", false), (1, PASSWORD, false)]
+    {
+        let mut random = random();
+        let (mut server, mut packet) = begin(&mut random);
+        let mut station = station("alice", password);
+        let Told::Answer(identity) = station.on_packet(&packet, &mut random) else {
+            panic!("no identity");
+        };
+        match server.on_packet(&identity, &mut random) {
+            Asked::More(challenge) => packet = challenge,
+            _ => panic!("no challenge"),
+        }
+        let (kind, mut proof) = data(station.on_packet(&packet, &mut random));
+        proof[1] ^= change;
+        let proof = Eap::of_kind(EapCode::Response, packet.id(), kind, &proof);
+        assert!(server.user_of(&proof).is_some());
+        let _ = server.on_packet(&proof, &mut random);
+        assert_eq!(server.has_right_password(), is_right, "{change} {password}");
+    }
+}
+
 /// A request of MSCHAPv2.
 fn request(request: &Request) -> Eap {
     Eap::of_kind(EapCode::Request, 9, EapKind::MsChapV2, &request.to_data())

@@ -8,7 +8,7 @@ use wire::ikev2::{Notify, NotifyType, Payload};
 use super::parts::notify;
 use crate::config::Connection;
 use crate::sa::Path;
-use crate::site::is_unicast;
+use crate::site::{is_private, is_unicast};
 
 /// Addresses of a peer that are kept, and addresses of ours that it is told.
 pub(crate) const MAX_ADDRESSES: usize = 8;
@@ -73,7 +73,7 @@ pub(crate) fn told(connection: &Connection, all: &[IpAddr], path: IpAddr) -> Vec
         **address != path
             && is_usable(address)
             && connection.speaks_from(**address)
-            && (is_private(path) || !is_private(**address))
+            && (is_private(&path) || !is_private(address))
             && !is_inside(address)
     };
     all.iter()
@@ -81,17 +81,6 @@ pub(crate) fn told(connection: &Connection, all: &[IpAddr], path: IpAddr) -> Vec
         .copied()
         .take(MAX_ADDRESSES)
         .collect()
-}
-
-/// Whether an address is of a private network (RFC 1918 §3, RFC 4193 §3, RFC 6598 §7).
-fn is_private(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => {
-            let [one, two, ..] = v4.octets();
-            v4.is_private() || (one == 100 && two & 0xc0 == 64)
-        }
-        IpAddr::V6(v6) => v6.is_unique_local(),
-    }
 }
 
 /// Whether another end of a path may be here.

@@ -150,6 +150,11 @@ impl Examining {
         }
     }
 
+    /// Whether the peer has proven a password to us, and has yet to say that it believes us.
+    pub(super) fn has_right_password(&self) -> bool {
+        matches!(&self.backend, Backend::Own(server) if server.has_right_password())
+    }
+
     /// Whether a server of RADIUS has seen what may be a password of the peer's, and has neither
     /// accepted nor refused it. If the peer lets the examination end so, it counts as a wrong one.
     pub(super) fn is_unsettled(&self) -> bool {

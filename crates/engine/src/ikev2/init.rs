@@ -9,6 +9,11 @@
 //!
 //! Nothing here is authenticated. An initiator keeps a refusal as a doubt for a while and prefers
 //! any better answer. What it makes anybody do is bounded.
+//!
+//! Left out: the choice to go on with several answers until one of them proves itself under keys
+//! (RFC 7296 §2.4). The first answer with keys is final for its attempt, also a forged one, and a
+//! request for a cookie or another group starts the message again, a few times. So one forged
+//! packet ends an attempt if it comes before the peer's; the next attempt has another SPI.
 
 use core::slice;
 use std::net::IpAddr;

@@ -159,10 +159,34 @@ fn a_password_is_tried_a_few_times_and_then_slowly() {
     let carol = Peer::of_user("phones", &Identity::parse("carol").unwrap());
     let mut guesses = 0;
     while quotas.take_password(&carol, from, now).is_ok() {
-        quotas.was_wrong(from, now);
+        quotas.password_was_wrong(&carol, from, now);
         guesses += 1;
     }
     assert_eq!(guesses, 10);
     let elsewhere = [192, 0, 2, 8].into();
     assert!(quotas.take_password(&carol, elsewhere, now).is_ok());
+}
+
+#[test]
+fn the_owner_of_a_network_does_not_lock_a_user_out_elsewhere() {
+    let alice = Peer::of_user("phones", &Identity::parse("alice").unwrap());
+    let sites = [1, 2, 3].map(|n| IpAddr::from([0x2001, 0xdb8, 1, n, 0, 0, 0, 1]));
+    let mut quotas = Quotas::default();
+    let mut lines = Vec::new();
+    for seconds in 0..3_600 {
+        for from in sites {
+            let tried = quotas.take_password(&alice, from, at(seconds));
+            match tried {
+                Ok(()) => quotas.password_was_wrong(&alice, from, at(seconds)),
+                Err(excess) => lines.extend(excess.line),
+            }
+        }
+    }
+    let said = "too many wrong passwords came from the network of 2001:db8:1:";
+    assert!(lines.iter().any(|it| it.starts_with(said)), "{lines:?}");
+    let elsewhere = [192, 0, 2, 9].into();
+    for _ in 0..3 {
+        let taken = quotas.take_password(&alice, elsewhere, at(3_600));
+        assert_eq!(taken, Ok(()));
+    }
 }

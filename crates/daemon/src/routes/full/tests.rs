@@ -1,4 +1,5 @@
 use super::*;
+use crate::routes::Desired;
 
 fn ranges(words: &[&str]) -> Vec<(IpAddr, IpAddr)> {
     let selectors = words
@@ -139,6 +140,45 @@ fn private_networks_stay_local_and_what_a_selector_names_does_not() {
             "v6 Questions { is_tcp: true }",
         ]
     );
+}
+
+#[test]
+fn a_resolver_in_a_network_of_this_host_leaves_all_but_dns_to_it() {
+    let taken = ["0.0.0.0/0", "192.168.1.7/32"].map(prefix_of).into();
+    let resolvers = ["192.168.1.1", "192.168.1.7", "192.168.2.1", "169.254.0.9"];
+    let resolvers = resolvers.map(|it| it.parse().unwrap());
+    let around = Surroundings {
+        taken: &taken,
+        resolvers: &resolvers,
+        takes_questions: true,
+    };
+    let mut desired = Desired {
+        routes: taken.iter().map(|to| (*to, None)).collect(),
+        rules: rules(&[full(true, false)], &around),
+        ..Desired::default()
+    };
+    let of_resolvers = |desired: &Desired| -> Vec<Purpose> {
+        let rules = desired.rules.iter().map(|(_, purpose)| purpose.clone());
+        let is_of = |it: &Purpose| matches!(it, Purpose::Kept(_) | Purpose::Secured(_));
+        rules.filter(is_of).collect()
+    };
+    let count = desired.rules.len();
+    desired.spare(&[prefix_of("192.168.1.0/24"), prefix_of("fd00::/64")]);
+    assert_eq!(
+        of_resolvers(&desired),
+        [
+            Purpose::Kept(prefix_of("192.168.1.7/32")),
+            Purpose::Kept(prefix_of("192.168.2.1/32")),
+            Purpose::Secured(prefix_of("169.254.0.9/32")),
+            Purpose::Secured(prefix_of("192.168.1.1/32")),
+        ]
+    );
+    let asks = |is_tcp| {
+        desired
+            .rules
+            .contains(&(false, Purpose::Questions { is_tcp }))
+    };
+    assert!(desired.rules.len() == count && asks(false) && asks(true));
 }
 
 #[test]

@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
+use crypto::rand::Seed;
+
 use super::*;
 use crate::config::{Names, load};
 use crate::run::keeper::tests::Played;
+use crate::run::setup::engine_config;
 use crate::steward::allowed::Allowed;
 use crate::steward::{Reply, Request};
 
@@ -206,14 +209,24 @@ const ROAD: &str = "[connections.road]\nversion = 1\nlegacy = true\naggressive =
     remote = { auth = \"psk\", id = \"ms.example\" }\n\
     [connections.road.children.ports]\nmode = \"transport\"\n";
 
-/// What the real steward allows.
-fn allowed(name: &str) -> Allowed {
+/// A client whose full tunnel comes with resolvers that it must not use.
+const FULL: &str = "[daemon]\ndns = false\n[connections.home]\nremote_addrs = [\"192.0.2.1\"]\n\
+    vips = [\"0.0.0.0\"]\nlocal = { auth = \"psk\", secret = \"s\", id = \"a.example\" }\n\
+    remote = { auth = \"psk\", id = \"b.example\" }\n\
+    [connections.home.children.net]\nremote_ts = [\"0.0.0.0/0\"]\n";
+
+fn read(name: &str, text: &str) -> Loaded {
     let file = format!("caravan-host-{}-{name}.toml", std::process::id());
     let path = std::env::temp_dir().join(file);
-    std::fs::write(&path, ROAD).unwrap();
+    std::fs::write(&path, text).unwrap();
     let loaded = load(&path, Names::Unasked).unwrap_or_else(|fault| panic!("{fault}"));
     std::fs::remove_file(&path).unwrap();
-    Allowed::new(&loaded)
+    loaded
+}
+
+/// What the real steward allows.
+fn allowed(name: &str) -> Allowed {
+    Allowed::new(&read(name, ROAD))
 }
 
 /// Wants routes to these peers and blocks, also for former ones, as [`Host::update`] does.
@@ -295,4 +308,26 @@ async fn a_former_peer_stays_blocked_although_the_kernel_refuses_its_next_route(
     follow(&mut host, &peers([1]));
     let answer = judge((&mut host, &mut played), &allowed, &nothing).await;
     assert_eq!(answer, (peers([1, 2]), None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_dns_the_steward_takes_the_state_whatever_resolver_the_gateway_lends() {
+    let (mut host, mut played) = host();
+    host.role = Role::Station;
+    let loaded = read("resolver", FULL);
+    host.adopt(&loaded);
+    host.on_event(&Event::InnerAddress {
+        connection: "home".to_owned(),
+        addresses: vec!["10.99.0.1".parse().unwrap()],
+        dns: vec!["10.0.0.53".parse().unwrap()],
+        domains: Vec::new(),
+    });
+    let node = Node::new(engine_config(&loaded), &Seed::new([7; 32]));
+    let downed = BTreeSet::new();
+    host.update(&loaded, (&node, Instant(0)), &downed, |_| {});
+    let allowed = Allowed::new(&loaded);
+    let answer = judge((&mut host, &mut played), &allowed, &BTreeSet::new()).await;
+    assert_eq!(answer.1, None, "it is not refused");
+    let wanted = host.wanted.as_ref().unwrap();
+    assert!(wanted.resolvers.addresses.is_empty() && !wanted.desired.rules.is_empty());
 }

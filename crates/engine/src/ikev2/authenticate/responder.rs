@@ -324,11 +324,12 @@ fn examine(
     };
     let peer = at.path.remote.ip();
     let mut quotas = checks.quotas;
+    let tried = examining.tries(packet);
     if let Some(quotas) = &mut quotas
-        && let Some(tried) = examining.tries(packet)
+        && let Some(tried) = &tried
     {
         let taken = match tried {
-            Tried::User(user) => quotas.take_password(&user, peer, at.now),
+            Tried::User(user) => quotas.take_password(user, peer, at.now),
             Tried::Server => quotas.may_try(peer, at.now),
         };
         if let Err(excess) = taken {
@@ -342,14 +343,14 @@ fn examine(
             return Box::new((Some(answering), Fact::Dropped(excess.reason)));
         }
     }
-    let was_refused = examining.refusal().is_some();
     let means = (&mut *at.random, &mut at.out.work);
     let examined = examining.on_packet(packet, peer, checks.calendar, means);
+    // Whatever took one of the user's tries and proves nothing is a wrong password.
     if let Some(quotas) = quotas
-        && !was_refused
-        && examining.refusal().is_some()
+        && let Some(Tried::User(user)) = &tried
+        && !examining.has_right_password()
     {
-        quotas.was_wrong(peer, at.now);
+        quotas.password_was_wrong(user, peer, at.now);
     }
     if let Examined::Asked(question) = examined {
         examining.waiting = Some((opened, at.path));

@@ -8,15 +8,24 @@ use crate::node::session_id::SessionId;
 use crate::node::{Event, Node};
 use crate::sa::{ChildId, Mode};
 use crate::selector::TrafficSelector;
+use crate::site::is_common;
 use crate::time::{Duration, Instant};
 
 impl Node {
     /// Why we cannot use this lease. With an address of the gateway as our own, our packets to the
-    /// gateway would not leave this host.
+    /// gateway would not leave this host. One that this host has on another link would be on two,
+    /// and be kept over restarts; a private one may be both networks' by chance.
     pub(super) fn unusable(&self, id: SessionId, index: usize, lease: &Lease) -> Option<String> {
         let known = &self.stations[index].connection.remote_addrs;
         let used = self.sessions[&id].path().remote;
         let is_its_own = |lent: &IpAddr| known.iter().chain([&used]).any(|it| it.ip() == *lent);
+        // Not those of the tunnel device: a renewed session keeps its addresses.
+        let is_ours = |lent: &IpAddr| self.own.contains(lent) && !is_common(lent);
+        if let Some(lent) = lease.addresses.iter().find(|lent| is_ours(lent)) {
+            return Some(format!(
+                "the gateway lends us {lent}, which this host has already on another link"
+            ));
+        }
         match lease.addresses.iter().find(|lent| is_its_own(lent)) {
             Some(lent) => Some(format!(
                 "the gateway lends us {lent}, which is its own address: we could not reach it any \

@@ -63,3 +63,27 @@ fn an_address_beside_the_gateway_s_is_taken() {
         world.assert_up();
     }
 }
+
+#[test]
+fn an_address_that_this_host_has_on_another_link_is_refused_unless_others_may_have_it_too() {
+    let lent = [198, 51, 100, 7];
+    for (version, seed) in VERSIONS.into_iter().zip([113, 114]) {
+        let mut world = World::of(version, seed, |_, _| {});
+        world.input(0, Input::Addresses([lent.into(), STATION.into()].into()));
+        lend(&mut world, lent, lent);
+        world.run(Duration::from_secs(5));
+        let taken = |event: &Event| matches!(event, Event::InnerAddress { .. });
+        assert!(!world.ends[0].told(taken));
+        let sentence =
+            "the gateway lends us 198.51.100.7, which this host has already on another link";
+        assert_eq!(world.ends[0].failure().as_deref(), Some(sentence));
+
+        // Its home network and that of the gateway may both have this one.
+        let private = [10, 99, 0, 1];
+        world.input(0, Input::Addresses([private.into(), STATION.into()].into()));
+        lend(&mut world, private, private);
+        world.run(Duration::from_secs(60));
+        world.assert_up();
+        assert_eq!(world.ends[0].inner(), [IpAddr::from(private)]);
+    }
+}
