@@ -20,6 +20,7 @@ use super::inbox::Inbox;
 use super::mobility::{self, MobilePart, Opened};
 use super::quota::Quota;
 use super::radius::RadiusSockets;
+use super::reached::Lasting;
 use super::readiness::Progress;
 use super::reload::Reloads;
 use super::setup::{
@@ -228,6 +229,7 @@ impl Process {
             progress: Progress::default(),
             entropy,
             peers,
+            lasting: Lasting::default(),
             quota: Quota::new(),
             radius: RadiusSockets::new(mark),
             unsent: Unsent::default(),

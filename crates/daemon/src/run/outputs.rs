@@ -94,6 +94,7 @@ impl Process {
         }
         if is_changed {
             self.update_host();
+            self.leave_idle();
             self.tell_tunnel()?;
         }
         self.become_ready()?;
