@@ -73,7 +73,6 @@ use readiness::Progress;
 use reload::Reloads;
 pub use reload::{check_daemon, check_mobility};
 pub use setup::check_role;
-use unsent::Unsent;
 
 /// How often the node gets the calendar time, which certificates are checked against, and entropy.
 /// In an SA without packets for this time, or up to twice as long, the keys rest.
@@ -168,7 +167,6 @@ struct Process {
     /// The limit on log lines that strangers cause.
     quota: Quota,
     radius: RadiusSockets,
-    unsent: Unsent,
     is_stopped: bool,
     /// `down` took the last connection down: the blocks are removed too.
     lifts: bool,
@@ -427,7 +425,9 @@ impl Process {
             KeeperEvent::StewardGone => anyhow::bail!("{UNATTENDED}"),
             KeeperEvent::Ways(mut ways, own) => {
                 self.lead_outside(&mut ways);
-                self.host.take_ways(ways.clone(), own.clone());
+                if self.host.take_ways(ways.clone(), own.clone()) {
+                    self.progress.unsent.addresses_changed();
+                }
                 self.update_host();
                 let used = self.used();
                 let reached = self.lasting.reached(own, idle_addresses(), used);

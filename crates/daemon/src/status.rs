@@ -127,7 +127,8 @@ pub struct ConnectionStatus {
     /// For a client that waits: the time until its next attempt.
     #[serde(default)]
     pub retry_in_s: Option<f64>,
-    /// For a client: why this host cannot send to its gateway at this moment, if it cannot.
+    /// For a client: why this host could not send the last message to its gateway, or has no route
+    /// there.
     #[serde(default)]
     pub cannot_send: Option<String>,
     /// For a client that is up: the gateway's resolvers that this host asks.

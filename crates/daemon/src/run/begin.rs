@@ -26,7 +26,6 @@ use super::reload::Reloads;
 use super::setup::{
     check_role, engine_config, inner_mtu, open_capture, open_raw, ports, record, strict_filters,
 };
-use super::unsent::Unsent;
 use crate::capture::{CaptureFile, Keys};
 use crate::config::{self, Loaded, Names};
 use crate::control::client::none_runs;
@@ -232,7 +231,6 @@ impl Process {
             lasting: Lasting::default(),
             quota: Quota::new(),
             radius: RadiusSockets::new(mark),
-            unsent: Unsent::default(),
             is_stopped: false,
             lifts: false,
         })

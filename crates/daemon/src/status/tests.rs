@@ -258,14 +258,14 @@ fn a_client_says_when_it_tries_again_and_that_it_cannot_send() {
         state: ConnectionState::AwaitingRetry,
         version: "IKEv2".to_owned(),
         retry_in_s: Some(74.2),
-        cannot_send: Some("cannot send to 192.0.2.1: Network is unreachable".to_owned()),
+        cannot_send: Some("cannot send to 192.0.2.1:500: Network is unreachable".to_owned()),
         dns: vec!["10.10.0.2".parse().unwrap()],
         ..ConnectionStatus::default()
     };
     assert_eq!(
         waiting.to_string(),
         "home: waiting to try again in 1 min 15 s, IKEv2\n  \
-         cannot send to 192.0.2.1: Network is unreachable\n  resolvers: 10.10.0.2\n"
+         cannot send to 192.0.2.1:500: Network is unreachable\n  resolvers: 10.10.0.2\n"
     );
 }
 

@@ -296,3 +296,20 @@ async fn a_former_peer_stays_blocked_although_the_kernel_refuses_its_next_route(
     let answer = judge((&mut host, &mut played), &allowed, &nothing).await;
     assert_eq!(answer, (peers([1, 2]), None));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_way_counts_only_from_an_address_that_the_connection_may_use() {
+    let (mut host, _played) = host();
+    let [peer, own, gone] = [1, 10, 11].map(|it| IpAddr::from([192, 0, 2, it]));
+    assert_eq!(host.no_way(peer, &[gone]), None, "nobody has said yet");
+    assert!(host.take_ways(Ways::of_one(own, [peer]), vec![own]));
+    assert!(!host.take_ways(Ways::of_one(own, [peer]), vec![own]));
+    assert_eq!(host.no_way(peer, &[]), None);
+    assert_eq!(host.no_way(peer, &[own, gone]), None);
+    let said = "cannot send to 192.0.2.1: no route from local_addrs = [192.0.2.11]";
+    assert_eq!(host.no_way(peer, &[gone]).as_deref(), Some(said));
+    let nowhere = Ways(BTreeMap::from([(peer, Vec::new())]));
+    assert!(host.take_ways(nowhere, vec![own]));
+    let said = "cannot send to 192.0.2.1: no route";
+    assert_eq!(host.no_way(peer, &[]).as_deref(), Some(said));
+}

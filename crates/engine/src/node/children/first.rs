@@ -92,6 +92,7 @@ impl Node {
                 listed(&pair.remote),
                 listed(asked)
             ),
+            is_proven: true,
         };
         self.outputs.tell(event);
     }
