@@ -134,10 +134,13 @@ pub struct ConnectionStatus {
     /// For a client that is up: the gateway's resolvers that this host asks.
     #[serde(default)]
     pub dns: Vec<IpAddr>,
-    /// For a client that is up: children that are not up, and where they lead; and what the gateway
-    /// leaves out of those that are.
+    /// For a client that is up: children that are not up, and where they lead.
     #[serde(default)]
     pub missing: Vec<String>,
+    /// For a client that is up: children that are up, and what the gateway does not protect of what
+    /// they ask for, or only in part.
+    #[serde(default)]
+    pub narrowed: Vec<String>,
     /// For a client whose gateway has several addresses: those that are not used, and why.
     #[serde(default)]
     pub passed_over: Vec<String>,

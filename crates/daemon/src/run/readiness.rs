@@ -413,8 +413,8 @@ impl Process {
         }
     }
 
-    /// Records the progress of a client's attempts, and shows it at a waiting terminal. `is_logged`:
-    /// the log has the event.
+    /// Records the progress of a client's attempts, and shows it at a waiting terminal.
+    /// `is_logged`: the log has the event.
     pub(super) fn note(&mut self, event: &Event, is_logged: bool) {
         if self.options.role != Role::Station {
             return;

@@ -254,6 +254,7 @@ fn in_clear(name: String) -> ConnectionStatus {
         cannot_send: None,
         dns: Vec::new(),
         missing: Vec::new(),
+        narrowed: Vec::new(),
         passed_over: Vec::new(),
         last_peer: None,
         sessions: Vec::new(),
