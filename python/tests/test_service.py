@@ -351,7 +351,7 @@ def test_a_firewall_of_the_station_itself_is_told(network: RemoteAccess, ends: E
     options = ("--detach", "--timeout", "2")
     done = order(network.ms, "up", "-c", str(file), *options, timeout_s=60)
     assert done.code == 1
-    words = f"this host cannot send to {GATEWAY_ADDRESS}:500: Operation not permitted"
+    words = f"cannot send to {GATEWAY_ADDRESS}:500: Operation not permitted"
     assert words in done.stderr and "no reply" not in done.stderr
 
 

@@ -403,9 +403,10 @@ impl Bell {
         self.counter.write(1).map(drop).map_err(|_| Gone)
     }
 
-    /// What was queued before a ring that did nothing is seen by whoever looks afterwards.
+    /// Resets the counter first and the flag second: a ring between both changes nothing, and its
+    /// order is already in the queue, which is read afterwards.
     fn silence(&self) {
-        // An empty counter is reset already. Only then may the next ring count.
+        // An empty counter is reset already.
         let _ = self.counter.read();
         self.is_rung.swap(false, Ordering::AcqRel);
     }
@@ -425,4 +426,36 @@ fn orders<O>() -> io::Result<(Orders<O>, OrderQueue<O>)> {
         bell: bell.clone(),
     };
     Ok((orders, OrderQueue { queue, bell }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bell_rings_once_until_it_is_silenced() {
+        let bell = Bell::new().expect("a bell");
+        for _ in 0..2 {
+            for _ in 0..3 {
+                bell.ring().expect("it rings");
+            }
+            assert_eq!(bell.counter.read(), Ok(1));
+            bell.silence();
+            assert!(bell.counter.read().is_err(), "it is silent");
+        }
+    }
+
+    #[test]
+    fn an_order_that_was_given_while_the_bell_rang_is_there_afterwards() {
+        let (orders, queue) = orders().expect("a queue");
+        orders.give(1).expect("room");
+        orders.give(2).expect("room");
+        queue.silence();
+        assert_eq!(
+            (queue.take(), queue.take(), queue.take()),
+            (Some(1), Some(2), None)
+        );
+        orders.give(3).expect("room");
+        assert_eq!(queue.bell.counter.read(), Ok(1));
+    }
 }

@@ -19,6 +19,7 @@ mod mobility;
 mod outputs;
 mod quota;
 mod radius;
+mod reached;
 mod readiness;
 mod reload;
 mod report;
@@ -67,11 +68,11 @@ pub use mobility::surroundings::misplaced;
 use mobility::{Input as MobileInput, MobilePart};
 use quota::Quota;
 use radius::RadiusSockets;
+use reached::Lasting;
 use readiness::Progress;
 use reload::Reloads;
 pub use reload::{check_daemon, check_mobility};
 pub use setup::check_role;
-use unsent::Unsent;
 
 /// How often the node gets the calendar time, which certificates are checked against, and entropy.
 /// In an SA without packets for this time, or up to twice as long, the keys rest.
@@ -161,10 +162,11 @@ struct Process {
     peers: PeerFile,
     /// Who has connected last, by connection.
     came: BTreeMap<String, SocketAddr>,
+    /// Addresses of ours without a carrier at which there are sessions.
+    lasting: Lasting,
     /// The limit on log lines that strangers cause.
     quota: Quota,
     radius: RadiusSockets,
-    unsent: Unsent,
     is_stopped: bool,
     /// `down` took the last connection down: the blocks are removed too.
     lifts: bool,
@@ -423,22 +425,32 @@ impl Process {
             KeeperEvent::StewardGone => anyhow::bail!("{UNATTENDED}"),
             KeeperEvent::Ways(mut ways, own) => {
                 self.lead_outside(&mut ways);
-                self.host.take_ways(ways.clone(), own.clone());
+                if self.host.take_ways(ways.clone(), own.clone()) {
+                    self.progress.unsent.addresses_changed();
+                }
                 self.update_host();
-                self.input(Input::Addresses(self.reached(own))).await?;
+                let used = self.used();
+                let reached = self.lasting.reached(own, idle_addresses(), used);
+                self.input(Input::Addresses(reached)).await?;
                 self.input(Input::Ways(ways)).await
             }
         }
     }
 
-    /// Our addresses at which a peer may reach us. One without a carrier counts while a session is
-    /// there: its link may be back in a moment.
-    fn reached(&self, own: Vec<IpAddr>) -> BTreeSet<IpAddr> {
-        let mut idle = idle_addresses();
-        for path in self.node.peer_paths() {
-            idle.remove(&path.local.ip());
+    /// The addresses of ours that sessions use.
+    fn used(&self) -> impl Iterator<Item = IpAddr> + use<> {
+        let paths = self.node.peer_paths().into_iter();
+        paths.map(|path| path.local.ip())
+    }
+
+    /// Looks at our addresses again if the last session has left one without a carrier.
+    fn leave_idle(&mut self) {
+        if self.lasting.is_any() {
+            let used = self.used();
+            if self.lasting.is_left(used) {
+                self.host.ask_ways(&self.node);
+            }
         }
-        own.into_iter().filter(|it| !idle.contains(it)).collect()
     }
 
     /// If the routes to new peers without a pool address are missing, these peers are disconnected,

@@ -127,16 +127,20 @@ pub struct ConnectionStatus {
     /// For a client that waits: the time until its next attempt.
     #[serde(default)]
     pub retry_in_s: Option<f64>,
-    /// For a client: why this host cannot send to its gateway at this moment, if it cannot.
+    /// For a client: why this host could not send the last message to its gateway, or has no route
+    /// there.
     #[serde(default)]
     pub cannot_send: Option<String>,
     /// For a client that is up: the gateway's resolvers that this host asks.
     #[serde(default)]
     pub dns: Vec<IpAddr>,
-    /// For a client that is up: children that are not up, and where they lead; and what the gateway
-    /// leaves out of those that are.
+    /// For a client that is up: children that are not up, and where they lead.
     #[serde(default)]
     pub missing: Vec<String>,
+    /// For a client that is up: children that are up, and what the gateway does not protect of what
+    /// they ask for, or only in part.
+    #[serde(default)]
+    pub narrowed: Vec<String>,
     /// For a client whose gateway has several addresses: those that are not used, and why.
     #[serde(default)]
     pub passed_over: Vec<String>,

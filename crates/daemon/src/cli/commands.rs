@@ -211,7 +211,14 @@ pub(super) fn drain(
 ) -> anyhow::Result<String> {
     let found = find(runtime_dir, &name)?;
     let named = to.clone().filter(|it| it.parse::<IpAddr>().is_err());
-    let leads_to = named.clone().map(looked_up).unwrap_or_default();
+    let leads_to = match &named {
+        Some(name) => {
+            let asked = name.clone();
+            let found = within(LOOKUP_PATIENCE, move || looked_up(&asked));
+            found.with_context(|| too_slow(name))?
+        }
+        None => Vec::new(),
+    };
     let nowhere = named.filter(|_| leads_to.is_empty());
     let request = Request::Drain {
         connection: name,
@@ -225,15 +232,30 @@ pub(super) fn drain(
 /// How long the lookup of another gateway's name may take.
 const LOOKUP_PATIENCE: Duration = Duration::from_secs(2);
 
-/// The addresses of a name; none if it has none here, or if that takes too long to find out.
-fn looked_up(name: String) -> Vec<IpAddr> {
+/// The addresses of a name; none if it has none here.
+fn looked_up(name: &str) -> Vec<IpAddr> {
+    let found = resolver::addresses(name, 0, 0).unwrap_or_default();
+    found.into_iter().map(|it| it.ip()).collect()
+}
+
+/// What a task finds out; nothing if that takes longer.
+fn within<T: Send + 'static>(
+    patience: Duration,
+    task: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
     let (tell, told) = mpsc::channel();
     // It ends with this program.
-    std::thread::spawn(move || {
-        let found = resolver::addresses(&name, 0, 0).unwrap_or_default();
-        let _ = tell.send(found.into_iter().map(|it| it.ip()).collect());
-    });
-    told.recv_timeout(LOOKUP_PATIENCE).unwrap_or_default()
+    std::thread::spawn(move || tell.send(task()));
+    told.recv_timeout(patience).ok()
+}
+
+/// Nobody knows whether another gateway's name leads to this one.
+fn too_slow(name: &str) -> String {
+    format!(
+        "the resolvers of this host have not answered for {} s where {name} leads, which may be \
+         here: say it again, or name the address",
+        LOOKUP_PATIENCE.as_secs()
+    )
 }
 
 /// A line about another gateway's name that leads nowhere. Clients may know better.
@@ -434,5 +456,20 @@ fn describe(mobility: &Mobility) -> String {
             let entries = if count == 1 { "entry" } else { "entries" };
             format!("firewall {} with {count} {entries}", it.config.outside)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lookup_that_takes_too_long_is_another_thing_than_one_that_finds_nothing() {
+        let (answer, resolver) = mpsc::channel::<Vec<IpAddr>>();
+        let slow = within(Duration::ZERO, move || resolver.recv());
+        assert_eq!(slow, None);
+        drop(answer);
+        let nothing = within(LOOKUP_PATIENCE, Vec::<IpAddr>::new);
+        assert_eq!(nothing, Some(Vec::new()));
     }
 }

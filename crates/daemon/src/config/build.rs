@@ -262,7 +262,7 @@ impl Builder<'_> {
             fragments: table.fragmentation,
             full_transcript: table.full_transcript,
             is_eap_only: table.is_eap_only(),
-            mobike: table.mobike,
+            mobike: table.mobike.unwrap_or(true),
             childless: childless(table.childless),
             crash_detection: table.crash_detection,
             resumption: table.resumption,

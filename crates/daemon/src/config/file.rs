@@ -241,8 +241,9 @@ pub struct ConnectionTable {
     /// wrongly; a gateway then announces it to nobody who may belong to this connection by address.
     pub full_transcript: bool,
     /// IKEv2: keep the tunnel when an address of either end changes (RFC 4555), if the peer does.
-    /// Without it a client that moves sets up a new one, with the same inner address.
-    pub mobike: bool,
+    /// Without it a client that moves sets up a new one, with the same inner address. Default:
+    /// true.
+    pub mobike: Option<bool>,
     /// IKEv2: whether a tunnel begins without a child, which then has a key exchange of its own
     /// (RFC 6023). "allow": a client may begin so. "prefer": we begin so if the gateway takes it.
     /// "force": both ends begin so, or there is no tunnel. "never": we do not begin so, and
@@ -305,10 +306,6 @@ pub struct ConnectionTable {
 
 impl ReadTable for ConnectionTable {
     fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
-        if keys.or("version", 2_u8)? == 1 {
-            let why = "IKEv1 does not have it: leave mobike out, or write version = 2";
-            keys.refuse_on("mobike", why)?;
-        }
         Ok(Self {
             version: keys.or("version", 2)?,
             aggressive: keys.or("aggressive", false)?,
@@ -325,7 +322,7 @@ impl ReadTable for ConnectionTable {
             encap: keys.given("encap")?,
             fragmentation: keys.or("fragmentation", true)?,
             full_transcript: keys.or("full_transcript", true)?,
-            mobike: keys.or("mobike", true)?,
+            mobike: keys.given("mobike")?,
             childless: keys.given("childless")?,
             crash_detection: keys.or("crash_detection", false)?,
             resumption: keys.or("resumption", false)?,

@@ -59,14 +59,6 @@ impl Keys<'_> {
         self.0.only(keys)
     }
 
-    /// Refuses a switch that is on.
-    pub(super) fn refuse_on(&self, key: &'static str, why: &str) -> Result<(), Fault> {
-        match self.0.find(key) {
-            Some(item) if item.boolean()? => Err(item.fault(why)),
-            _ => Ok(()),
-        }
-    }
-
     /// Refuses a table where a list of tables is meant.
     pub(super) fn refuse_table(&self, key: &'static str, why: &str) -> Result<(), Fault> {
         match self.0.find(key) {

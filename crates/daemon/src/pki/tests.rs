@@ -547,10 +547,15 @@ fn no_certificate_and_no_list_is_valid_for_no_day() {
         "skip --name ms1 --ca @/pki --out @ --days 0",
     ] {
         let said = folder.pki(line).unwrap_err().to_string();
-        assert!(said.contains("no day is of no use"), "{line}: {said}");
+        assert!(said.contains("must be 1 or more"), "{line}: {said}");
     }
     let said = folder.pki("crl --ca @/pki --days x").unwrap_err();
     assert!(said.to_string().contains("not a number of days"), "{said}");
+    let said = folder.pki("crl --ca @/pki --days 99999999999").unwrap_err();
+    assert!(
+        said.to_string().contains("must be at most 4294967295"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! How long a certificate is valid: not longer than its authority, whose end ends it anyhow
 //! (RFC 5280 §6.1.3).
 
+use std::num::IntErrorKind;
+
 use anyhow::{Context, bail};
 use crypto::cert::{Authority, Certificate};
 
@@ -9,8 +11,11 @@ const DAY_S: i64 = 86_400;
 /// A number of days on the command line.
 pub(super) fn days(text: &str) -> Result<u32, String> {
     match text.parse() {
-        Ok(0) => Err("what is valid for no day is of no use: 1 or more".to_owned()),
+        Ok(0) => Err("must be 1 or more".to_owned()),
         Ok(days) => Ok(days),
+        Err(fault) if *fault.kind() == IntErrorKind::PosOverflow => {
+            Err(format!("must be at most {}", u32::MAX))
+        }
         Err(_) => Err("not a number of days, such as 730".to_owned()),
     }
 }

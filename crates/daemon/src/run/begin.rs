@@ -20,12 +20,12 @@ use super::inbox::Inbox;
 use super::mobility::{self, MobilePart, Opened};
 use super::quota::Quota;
 use super::radius::RadiusSockets;
+use super::reached::Lasting;
 use super::readiness::Progress;
 use super::reload::Reloads;
 use super::setup::{
     check_role, engine_config, inner_mtu, open_capture, open_raw, ports, record, strict_filters,
 };
-use super::unsent::Unsent;
 use crate::capture::{CaptureFile, Keys};
 use crate::config::{self, Loaded, Names};
 use crate::control::client::none_runs;
@@ -228,9 +228,9 @@ impl Process {
             progress: Progress::default(),
             entropy,
             peers,
+            lasting: Lasting::default(),
             quota: Quota::new(),
             radius: RadiusSockets::new(mark),
-            unsent: Unsent::default(),
             is_stopped: false,
             lifts: false,
         })

@@ -235,16 +235,22 @@ impl Host {
         &self.own
     }
 
-    /// Whether none of our addresses leads to a peer that was asked for, in words.
-    pub(super) fn no_way(&self, to: IpAddr) -> Option<String> {
-        let is_nowhere = self.ways.way_to(to, &[]) == Way::Nowhere;
-        is_nowhere.then(|| format!("no route to {to}"))
+    /// Whether none of our addresses leads to a peer that was asked for, in one sentence. `among`:
+    /// those that its connection may use, all if empty.
+    pub(super) fn no_way(&self, to: IpAddr, among: &[IpAddr]) -> Option<String> {
+        let is_nowhere = self.ways.way_to(to, among) == Way::Nowhere;
+        is_nowhere.then(|| match among {
+            [] => format!("cannot send to {to}: no route"),
+            some => format!("cannot send to {to}: no route from local_addrs = {some:?}"),
+        })
     }
 
-    /// Stores the addresses that the steward found.
-    pub(super) fn take_ways(&mut self, ways: Ways, own: Vec<IpAddr>) {
+    /// Stores the addresses that the steward found. Returns whether they are others than before.
+    pub(super) fn take_ways(&mut self, ways: Ways, own: Vec<IpAddr>) -> bool {
+        let is_change = self.ways != ways || self.own != own;
         self.ways = ways;
         self.own = own;
+        is_change
     }
 
     pub(super) fn on_event(&mut self, event: &Event) {

@@ -94,6 +94,7 @@ impl Process {
         }
         if is_changed {
             self.update_host();
+            self.leave_idle();
             self.tell_tunnel()?;
         }
         self.become_ready()?;
@@ -167,20 +168,22 @@ impl Process {
             false => self.udp.send(path, bytes),
         };
         let Err(error) = done else {
-            self.progress.sent(path.remote);
-            if self.unsent.sent(path.remote.ip()) && self.quota.takes(self.clock.now()) {
-                info!(remote = %path.remote, "can send again");
+            if self.progress.unsent.sent(path.remote) && self.quota.takes(self.clock.now()) {
+                info!("can send to {} again", path.remote);
             }
             return true;
         };
-        let is_news = self.unsent.refused(path.remote.ip(), &error);
-        if let Some(line) = self.progress.unsent(path.remote, &error) {
+        if let Some(line) = self.progress.refused(path.remote, &error) {
             self.progress.say(line);
         }
-        if !is_news || self.is_between_links(&error) {
-            debug!(remote = %path.remote, "cannot send yet: {error}");
-        } else if self.quota.takes(self.clock.now()) {
-            warn!(remote = %path.remote, "cannot send: {error}; said once until it can");
+        match self.progress.unsent.unlogged(path.remote) {
+            Some(why) if !self.is_between_links(&error) => {
+                if self.quota.takes(self.clock.now()) {
+                    warn!("{why}; said once until it can");
+                    self.progress.unsent.logged(path.remote);
+                }
+            }
+            _ => debug!("cannot send to {} yet: {error}", path.remote),
         }
         false
     }
@@ -227,10 +230,11 @@ impl Process {
         };
         // What is planned does not come to pass if the process gives up.
         let is_news = !self.gives_up_after(&event) && !self.progress.is_told(&event);
-        if is_logged && is_news {
+        let is_logged = is_logged && is_news;
+        if is_logged {
             report::log(&event);
         }
-        self.note(&event);
+        self.note(&event, is_logged);
         if let Event::Upgraded {
             connection,
             peer,

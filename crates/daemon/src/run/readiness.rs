@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::config::{Connection, RemoteMethod, Start};
+use engine::config::{Connection, Start};
 use engine::ike::{Step, Unanswered, Unreachable};
 use engine::node::{self, Event};
 use engine::time::Calendar;
@@ -26,13 +26,14 @@ use tracing::{info, warn};
 use super::Process;
 use super::mobility::MobilePart;
 use super::mobility::surroundings::closed;
+use super::unsent::Unsent;
 use crate::config;
 use crate::options::Role;
 use crate::routes::reach;
 use crate::service;
 use crate::status::{ConnectionState, ConnectionStatus};
 use notes::{Note, Notes};
-use silence::Silence;
+use silence::{Silence, is_by_key};
 
 /// The progress of a client's connections.
 #[derive(Default)]
@@ -41,6 +42,8 @@ pub(super) struct Progress {
     by_connection: BTreeMap<String, ConnectionProgress>,
     /// What a waiting terminal has not been told yet.
     notes: Notes,
+    /// What this host could not send, also to other peers than gateways.
+    pub(super) unsent: Unsent,
     /// The date, for checks of our own certificates.
     pub(super) calendar: Calendar,
 }
@@ -56,9 +59,9 @@ struct ConnectionProgress {
     silence: Option<Silence>,
     /// The address that answered last.
     answered: Option<SocketAddr>,
-    /// The failure that was told in this attempt: where, and why.
+    /// The failure that the log has in this attempt: where, and why.
     told: Option<(SocketAddr, String)>,
-    /// There is an IKE SA, and none has ended since.
+    /// There is an IKE SA: what fails under it is no part of an attempt.
     is_established: bool,
     /// The number of the last attempt that failed; 0 if none did since it was last up.
     failed: u32,
@@ -87,8 +90,10 @@ impl Progress {
     /// The first, or what is known of a silence that has lasted a while.
     fn missing(&self, connection: &str) -> Option<String> {
         let it = self.by_connection.get(connection)?;
-        let silence = it.silence.as_ref().filter(|it| it.is_long());
-        it.trouble.clone().or_else(|| silence.map(Silence::words))
+        let silence = it.silence.as_ref();
+        let silence = silence.filter(|it| it.is_long(&self.unsent));
+        let trouble = it.trouble.clone();
+        trouble.or_else(|| silence.map(|it| it.words(&self.unsent)))
     }
 
     /// A peer that refuses us does not say why. So an unacceptable certificate of ours is added to
@@ -128,23 +133,31 @@ impl Progress {
         match event {
             Event::NegotiationFailed {
                 connection: Some(connection),
-                path,
                 reason,
+                ..
             } => {
                 let is_told = self.is_told(event);
-                let it = self.of(connection);
-                it.told = Some((path.remote, reason.clone()));
-                let obstacle = it.silence.as_ref().and_then(Silence::obstacle);
+                let it = self.by_connection.entry(connection.clone()).or_default();
+                let silence = it.silence.as_ref();
+                let obstacle = silence.and_then(|it| it.obstacle(&self.unsent));
                 let reason = it
                     .trouble
                     .insert(obstacle.unwrap_or_else(|| reason.clone()));
                 (!is_told).then(|| Note::Failed(connection.clone(), reason.clone()))
             }
+            // It says what the gateway does not do.
+            Event::PeerComplains {
+                connection: Some(connection),
+                complaint,
+                is_proven: true,
+                ..
+            } => Some(Note::News(format!("{connection}: {complaint}"))),
             Event::PeerComplains {
                 connection: Some(connection),
                 path,
                 complaint,
-            } => self.on_complaint(connection, path.remote, complaint),
+                is_proven: false,
+            } => self.on_hint(connection, path.remote, complaint),
             Event::ChildEstablished { connection, .. } => {
                 let it = self.of(connection);
                 (it.trouble, it.ended, it.failed) = (None, None, 0);
@@ -156,8 +169,7 @@ impl Progress {
                 attempt,
                 ..
             } => {
-                let it = self.of(connection);
-                (it.failed, it.told) = (*attempt, None);
+                self.of(connection).failed = *attempt;
                 Some(Note::Again(connection.clone(), *in_ms as f64 / 1e3))
             }
             Event::Message {
@@ -184,6 +196,18 @@ impl Progress {
         }
     }
 
+    /// The log has this event. Nobody else must be told the same failure again in this attempt.
+    fn logged(&mut self, event: &Event) {
+        if let Event::NegotiationFailed {
+            connection: Some(connection),
+            path,
+            reason,
+        } = event
+        {
+            self.of(connection).told = Some((path.remote, reason.clone()));
+        }
+    }
+
     /// Whether this failure was told in the same attempt: a refusal in clear is told when it comes,
     /// and is believed only if no better answer follows.
     pub(super) fn is_told(&self, event: &Event) -> bool {
@@ -205,8 +229,16 @@ impl Progress {
     /// first.
     fn note_turn(&mut self, event: &Event) {
         match event {
-            Event::IkeEstablished { connection, .. } => self.of(connection).is_established = true,
-            Event::IkeClosed { connection, .. } => self.of(connection).is_established = false,
+            // Its predecessor may end between both, with children.
+            Event::IkeEstablished { connection, .. }
+            | Event::ChildEstablished { connection, .. } => self.of(connection).turn(true),
+            // One without children may have lost a race, or have a successor.
+            Event::IkeClosed {
+                connection,
+                had_children: true,
+                ..
+            }
+            | Event::RetryScheduled { connection, .. } => self.of(connection).turn(false),
             _ => {}
         }
         if let Event::ChildClosed {
@@ -222,22 +254,14 @@ impl Progress {
         }
     }
 
-    fn on_complaint(
-        &mut self,
-        connection: &str,
-        remote: SocketAddr,
-        complaint: &str,
-    ) -> Option<Note> {
-        let it = self.of(connection);
-        if it.is_established {
-            // It is authentic, and says what the gateway does not do.
-            return Some(Note::News(format!("{connection}: {complaint}")));
-        }
+    /// A refusal that anybody can have sent.
+    fn on_hint(&mut self, connection: &str, remote: SocketAddr, complaint: &str) -> Option<Note> {
+        let it = self.by_connection.get_mut(connection)?;
         let silence = it.silence.as_mut()?;
         let is_it = silence.asked.remote == remote && silence.refusal.is_none();
         is_it.then(|| {
             silence.refusal = Some(complaint.to_owned());
-            Note::News(format!("{connection}: {}", silence.words()))
+            Note::News(format!("{connection}: {}", silence.words(&self.unsent)))
         })
     }
 
@@ -248,7 +272,7 @@ impl Progress {
         remote: SocketAddr,
         connections: &[Arc<Connection>],
     ) -> Option<String> {
-        let it = self.of(connection);
+        let it = self.by_connection.entry(connection.to_owned()).or_default();
         it.silence
             .take_if(|it| it.asked.step != step || it.asked.remote != remote);
         let is_other_port = |it: &SocketAddr| it.ip() == remote.ip() && *it != remote;
@@ -264,15 +288,15 @@ impl Progress {
             },
             times: BTreeMap::new(),
             refusal: None,
-            unsent: None,
         });
         let times = silence.times.entry(message_id).or_default();
         *times += 1;
         let is_repetition = *times > 1;
         silence.asked.tries = silence.asked.tries.max(*times);
         // Why it could not be sent was said when it was first tried.
-        let is_told = silence.refusal.is_some() || silence.unsent.is_some();
-        (is_repetition && !is_told).then(|| format!("{connection}: {}", silence.words()))
+        let is_told = silence.refusal.is_some() || self.unsent.why(remote).is_some();
+        let told = || format!("{connection}: {}", silence.words(&self.unsent));
+        (is_repetition && !is_told).then(told)
     }
 
     /// Whether a first hint on the silence of this address would be useful.
@@ -290,40 +314,22 @@ impl Progress {
         all.filter_map(|(name, it)| Some((name, it.silence.as_ref()?)))
     }
 
-    fn silences_mut(&mut self) -> impl Iterator<Item = (&String, &mut Silence)> {
-        let all = self.by_connection.iter_mut();
-        all.filter_map(|(name, it)| Some((name, it.silence.as_mut()?)))
-    }
-
     /// ICMP says that our message did not arrive. Anybody can send that, so it is only a hint for
     /// the terminal and the attempt continues. Returns a line, once.
     pub(super) fn unreachable(&mut self, remote: SocketAddr, what: Unreachable) -> Option<String> {
-        let mut all = self.silences_mut();
+        let all = self.by_connection.iter_mut();
+        let mut all = all.filter_map(|(name, it)| Some((name, it.silence.as_mut()?)));
         let (connection, silence) = all.find(|(_, it)| it.may_be_explained(remote))?;
         silence.asked.unreachable = Some(what);
         Some(format!("{connection}: {}", silence.asked))
     }
 
     /// Our own host refuses to send a message. Returns a line, once.
-    pub(super) fn unsent(&mut self, remote: SocketAddr, error: &io::Error) -> Option<String> {
-        let mut all = self.silences_mut();
-        let (connection, silence) = all.find(|(_, it)| it.asked.remote == remote)?;
-        let question = match error.kind() {
-            io::ErrorKind::PermissionDenied => ": does a firewall of this host forbid it?",
-            _ => "",
-        };
-        let words = format!("this host cannot send to {remote}: {error}{question}");
-        let is_first = silence.unsent.is_none();
-        silence.unsent = Some(words);
-        is_first.then(|| format!("{connection}: {}", silence.words()))
-    }
-
-    /// Our host has sent a message.
-    pub(super) fn sent(&mut self, remote: SocketAddr) {
-        let all = self.silences_mut();
-        for (_, silence) in all.filter(|(_, it)| it.asked.remote == remote) {
-            silence.unsent = None;
-        }
+    pub(super) fn refused(&mut self, remote: SocketAddr, error: &io::Error) -> Option<String> {
+        let why = self.unsent.refused(remote, error)?;
+        let mut all = self.silences();
+        let (connection, _) = all.find(|(_, it)| it.asked.remote == remote)?;
+        Some(format!("{connection}: {why}"))
     }
 
     /// Why to stop waiting, in one sentence. `None`: continue. `part`: why the part in Mobile IPv4
@@ -362,9 +368,18 @@ impl Progress {
         }
         // A connection with failed attempts has a reason above, or could send nothing.
         match self.silences().next().filter(|_| name.is_none()) {
-            Some((of, silence)) => self.with_own_fault(of, silence.words(), connections),
+            Some((of, silence)) => {
+                self.with_own_fault(of, silence.words(&self.unsent), connections)
+            }
             None => no_way(name, connections),
         }
+    }
+}
+
+impl ConnectionProgress {
+    /// An IKE SA came up, or the last one has ended, or an attempt.
+    fn turn(&mut self, is_established: bool) {
+        (self.is_established, self.told) = (is_established, None);
     }
 }
 
@@ -383,14 +398,6 @@ fn no_way(name: Option<&str>, connections: &[Arc<Connection>]) -> String {
     }
 }
 
-/// Whether the peer of a connection authenticates with a pre-shared key.
-fn is_by_key(name: &str, connections: &[Arc<Connection>]) -> bool {
-    let mut connections = connections.iter();
-    let connection = connections.find(|connection| connection.name == name);
-    let by_key = |it: &Arc<Connection>| matches!(it.remote.method, RemoteMethod::PresharedKey(_));
-    connection.is_some_and(by_key)
-}
-
 impl Process {
     /// Handles an ICMP report that our messages do not arrive.
     pub(super) fn on_unreachable(&mut self, remote: SocketAddr, what: Unreachable) {
@@ -407,12 +414,16 @@ impl Process {
     }
 
     /// Records the progress of a client's attempts, and shows it at a waiting terminal.
-    pub(super) fn note(&mut self, event: &Event) {
+    /// `is_logged`: the log has the event.
+    pub(super) fn note(&mut self, event: &Event, is_logged: bool) {
         if self.options.role != Role::Station {
             return;
         }
         let connections = &self.loaded.engine.connections;
         let note = self.progress.on_event(event, connections);
+        if is_logged {
+            self.progress.logged(event);
+        }
         let is_news = note.is_some();
         if let Some(note) = note {
             // The log already has a line for every other event.

@@ -1,7 +1,7 @@
 //! Reports of the process: events in the log, and the answer to `status`.
 
 use std::mem::take;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use engine::counters::DropReason;
@@ -54,7 +54,7 @@ impl Process {
         report.add_lost(DropReason::QueueFull, unheard);
         report.add_lost(
             DropReason::SendFailed,
-            sum(|io| io.refused) + self.unsent.count(),
+            sum(|io| io.refused) + self.progress.unsent.count(),
         );
         report.add_lost(DropReason::Truncated, sum(|io| io.truncated));
         for work in [self.node.work(), &seen.work, &sent.work] {
@@ -110,7 +110,7 @@ impl Process {
         }
     }
 
-    /// Why a client's connection can send nothing at this moment.
+    /// Why a client's connection could not send its last message, or could send none.
     fn cannot_send(&self, connection: &ConnectionStatus) -> Option<String> {
         let mut all = self.loaded.engine.connections.iter();
         let own = all.find(|it| it.name == connection.name)?;
@@ -118,11 +118,14 @@ impl Process {
             return None;
         }
         let used = connection.sessions.iter().filter_map(|it| it.remote);
-        let mut used: Vec<IpAddr> = used.map(|it| it.ip()).collect();
+        let mut used: Vec<SocketAddr> = used.collect();
         if used.is_empty() {
-            used = own.remote_addrs.iter().map(SocketAddr::ip).collect();
+            used.clone_from(&own.remote_addrs);
         }
-        let why = |to: &IpAddr| self.unsent.why(*to).or_else(|| self.host.no_way(*to));
+        let why = |to: &SocketAddr| {
+            let refused = self.progress.unsent.why(*to).map(str::to_owned);
+            refused.or_else(|| self.host.no_way(to.ip(), &own.local_addrs))
+        };
         // One address that can be sent to is enough.
         let all: Option<Vec<String>> = used.iter().map(why).collect();
         all?.into_iter().next()
@@ -251,6 +254,7 @@ fn in_clear(name: String) -> ConnectionStatus {
         cannot_send: None,
         dns: Vec::new(),
         missing: Vec::new(),
+        narrowed: Vec::new(),
         passed_over: Vec::new(),
         last_peer: None,
         sessions: Vec::new(),
@@ -433,6 +437,7 @@ fn log_trouble(event: &Event) {
             connection,
             path,
             complaint,
+            is_proven: _,
         } => {
             warn!(connection, remote = %path.remote, "the peer reports: {complaint}");
         }

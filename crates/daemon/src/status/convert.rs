@@ -63,6 +63,7 @@ impl Traffic {
             cannot_send: None,
             dns: Vec::new(),
             missing: connection.missing,
+            narrowed: connection.narrowed,
             passed_over: connection.passed_over,
             last_peer: None,
             sessions: sessions.map(|it| self.session(it)).collect(),

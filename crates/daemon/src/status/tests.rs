@@ -227,6 +227,7 @@ fn peers_that_chose_one_spi_have_their_own_traffic() {
             state: node::ConnectionState::Established,
             is_legacy: false,
             missing: Vec::new(),
+            narrowed: Vec::new(),
             retry_in: None,
             passed_over: Vec::new(),
             sessions: vec![session(1, 11, CHOSEN), session(2, 12, CHOSEN)],
@@ -258,14 +259,31 @@ fn a_client_says_when_it_tries_again_and_that_it_cannot_send() {
         state: ConnectionState::AwaitingRetry,
         version: "IKEv2".to_owned(),
         retry_in_s: Some(74.2),
-        cannot_send: Some("cannot send to 192.0.2.1: Network is unreachable".to_owned()),
+        cannot_send: Some("cannot send to 192.0.2.1:500: Network is unreachable".to_owned()),
         dns: vec!["10.10.0.2".parse().unwrap()],
         ..ConnectionStatus::default()
     };
     assert_eq!(
         waiting.to_string(),
         "home: waiting to try again in 1 min 15 s, IKEv2\n  \
-         cannot send to 192.0.2.1: Network is unreachable\n  resolvers: 10.10.0.2\n"
+         cannot send to 192.0.2.1:500: Network is unreachable\n  resolvers: 10.10.0.2\n"
+    );
+}
+
+#[test]
+fn what_is_not_up_and_what_is_not_protected_are_two_lines() {
+    let up = ConnectionStatus {
+        name: "home".to_owned(),
+        state: ConnectionState::Established,
+        version: "IKEv2".to_owned(),
+        missing: vec!["a to 10.1.0.0/24,10.2.0.0/24".to_owned(), "b".to_owned()],
+        narrowed: vec!["net for 10.77.0.0/24".to_owned()],
+        ..ConnectionStatus::default()
+    };
+    assert_eq!(
+        up.to_string(),
+        "home: established, IKEv2\n  not up: a to 10.1.0.0/24,10.2.0.0/24; b\n  \
+         not all protected: net for 10.77.0.0/24\n"
     );
 }
 

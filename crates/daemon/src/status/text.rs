@@ -188,7 +188,10 @@ impl Display for ConnectionStatus {
             writeln!(f, "  {why}")?;
         }
         if !self.missing.is_empty() {
-            writeln!(f, "  not up: {}", self.missing.join(", "))?;
+            writeln!(f, "  not up: {}", self.missing.join("; "))?;
+        }
+        if !self.narrowed.is_empty() {
+            writeln!(f, "  not all protected: {}", self.narrowed.join("; "))?;
         }
         if !self.passed_over.is_empty() {
             writeln!(f, "  not used: {}", self.passed_over.join(", "))?;

@@ -29,8 +29,8 @@ fn word(transform: &Transform) -> String {
     let bits = transform.key_length().ok().flatten();
     let known = match transform.kind {
         TransformType::Encryption => cipher(transform.id, bits),
-        TransformType::Prf => hash(transform.id, &PRFS).map(|name| format!("prf{name}")),
-        TransformType::Integrity => hash(transform.id, &INTEGRITIES).map(str::to_owned),
+        TransformType::Prf => named(transform.id, &PRFS).map(|name| format!("prf{name}")),
+        TransformType::Integrity => named(transform.id, &INTEGRITIES).map(str::to_owned),
         TransformType::KeyExchange => method(transform.id),
         TransformType::SequenceNumbers => match transform.id {
             sequence_numbers::SEQUENTIAL_32 => Some("noesn".to_owned()),
@@ -52,7 +52,7 @@ fn word(transform: &Transform) -> String {
 fn cipher(id: u16, bits: Option<u16>) -> Option<String> {
     let aes = |mode: &str| bits.map(|bits| format!("aes{bits}{mode}"));
     match id {
-        2 => Some("des".to_owned()),
+        encryption::DES => Some("des".to_owned()),
         encryption::TRIPLE_DES => Some("3des".to_owned()),
         encryption::NULL => Some("null".to_owned()),
         encryption::AES_CBC => aes(""),
@@ -69,7 +69,7 @@ fn cipher(id: u16, bits: Option<u16>) -> Option<String> {
 type Table = [(u16, &'static str)];
 
 const PRFS: [(u16, &str); 7] = [
-    (1, "md5"),
+    (prf::HMAC_MD5, "md5"),
     (prf::HMAC_SHA1, "sha1"),
     (prf::AES128_XCBC, "aesxcbc"),
     (prf::HMAC_SHA2_256, "sha256"),
@@ -94,14 +94,14 @@ const METHODS: [(u16, &str); 4] = [
     (key_exchange::ML_KEM_512, "mlkem512"),
 ];
 
-fn hash(id: u16, table: &Table) -> Option<&'static str> {
+fn named(id: u16, table: &Table) -> Option<&'static str> {
     let found = table.iter().find(|(number, _)| *number == id);
     found.map(|(_, name)| *name)
 }
 
 fn method(id: u16) -> Option<String> {
     let ours = Method::of_number(id).map(of_method);
-    ours.or_else(|| hash(id, &METHODS)).map(str::to_owned)
+    ours.or_else(|| named(id, &METHODS)).map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -22,10 +22,6 @@ use crate::suite::{Additional, EspSuite, Ikev2Suite, Pfs};
 
 /// Suites that are offered at most.
 pub(super) const MAX_OFFERED: usize = 32;
-/// DES in CBC mode (RFC 2405), legacy.
-const DES: u16 = 2;
-/// HMAC-MD5 as a prf (RFC 2104), legacy.
-const PRF_HMAC_MD5: u16 = 1;
 
 /// What both ends agreed on.
 pub(super) struct Chosen<'a, S> {
@@ -275,7 +271,7 @@ fn cipher(cipher: Encryption) -> Transform {
     let plain = |id| Transform::new(TransformType::Encryption, id);
     match cipher {
         Encryption::Null => plain(encryption::NULL),
-        Encryption::Cbc(Cipher::Des) => plain(DES),
+        Encryption::Cbc(Cipher::Des) => plain(encryption::DES),
         Encryption::Cbc(Cipher::TripleDes) => plain(encryption::TRIPLE_DES),
         Encryption::Cbc(aes) => {
             Transform::with_key_length(encryption::AES_CBC, 8 * aes.key_len() as u16)
@@ -312,7 +308,7 @@ fn additional(all: &Additional) -> impl Iterator<Item = Transform> {
 
 const fn prf_number(hash: Hash) -> u16 {
     match hash {
-        Hash::Md5 => PRF_HMAC_MD5,
+        Hash::Md5 => prf::HMAC_MD5,
         Hash::Sha1 => prf::HMAC_SHA1,
         Hash::Sha256 => prf::HMAC_SHA2_256,
         Hash::Sha384 => prf::HMAC_SHA2_384,

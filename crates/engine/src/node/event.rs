@@ -136,7 +136,7 @@ pub enum Event {
         /// It does not answer.
         is_silent: bool,
     },
-    /// The peer reports an error. Before phase 1 is done this is not authenticated, only a hint.
+    /// The peer reports an error.
     PeerComplains {
         /// Connection, if one was chosen.
         connection: Option<String>,
@@ -144,6 +144,8 @@ pub enum Event {
         path: Path,
         /// The error.
         complaint: String,
+        /// It is authenticated. If not, anybody can have sent it: it is only a hint.
+        is_proven: bool,
     },
     /// The peer has refused some of our proposals, authenticated; others are offered next.
     ProposalsRefused {

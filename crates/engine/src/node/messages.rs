@@ -418,6 +418,7 @@ impl Node {
             connection,
             path,
             complaint,
+            is_proven: false,
         });
     }
 
@@ -465,6 +466,7 @@ impl Node {
                 connection: Some(connection.name.clone()),
                 path: session.path(),
                 complaint: complaint.name.clone(),
+                is_proven: session.ike.is_established(),
             };
             self.outputs.tell(event);
         }

@@ -455,6 +455,7 @@ impl Node {
             connection,
             path,
             complaint: format!("{name}: it does not send to our new address"),
+            is_proven: true,
         });
         match self.better_path(id) {
             Some(path) => self.move_session(id, path, 0, now),

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::Node;
-use super::children::{listed, protocol_name};
+use super::children::{ChildEntry, listed, protocol_name};
 use super::session::Session;
 use super::stations::{State, Station};
 use crate::config::Version;
@@ -12,7 +12,6 @@ use crate::ike::Role;
 use crate::ikev2::ppk::PpkInUse;
 use crate::radius::ServerStatus;
 use crate::sa::{Mode, Path};
-use crate::selector::TrafficSelector;
 use crate::suite::Standing;
 use crate::time::{Duration, Instant};
 
@@ -44,9 +43,11 @@ pub struct ConnectionStatus {
     pub state: ConnectionState,
     /// Whether the file permits insecure algorithms.
     pub is_legacy: bool,
-    /// For a station that is up: children that are not up, and where they lead; and what the
-    /// gateway leaves out of those that are.
+    /// For a station that is up: children that are not up, and where they lead.
     pub missing: Vec<String>,
+    /// For a station that is up: children that are up, and what the gateway does not protect of
+    /// what they ask for, or only in part.
+    pub narrowed: Vec<String>,
     /// For a station that waits: how long until its next attempt.
     pub retry_in: Option<Duration>,
     /// For a station whose gateway has several addresses: those that are not used, and why.
@@ -187,6 +188,7 @@ impl Node {
                     (false, Some(station)) => station.state.into(),
                 },
                 missing: station.map(|it| self.missing(it)).unwrap_or_default(),
+                narrowed: station.map(|it| self.narrowed(it)).unwrap_or_default(),
                 retry_in: station
                     .filter(|_| !is_established)
                     .and_then(|it| it.state.retry_in(now)),
@@ -212,32 +214,32 @@ impl Node {
         }
     }
 
-    /// For a station that is up, where its children lead that are not up, and what the gateway
-    /// leaves out of the others.
+    /// For a station that is up, where its children lead that are not up.
     fn missing(&self, station: &Station) -> Vec<String> {
-        let is_up = matches!(station.state, State::Up(_));
-        let children = station.children.iter().filter(|_| is_up);
-        let entries = children.filter_map(|child| self.children.get(child));
-        let missing = entries.filter_map(|entry| {
-            let name = &entry.child().name;
-            match (&entry.current, entry.narrowed()) {
-                (Some(_), None) => None,
-                (Some(pair), Some(asked)) => {
-                    let got = [&pair.local[..], &pair.remote].concat();
-                    let lost = asked.iter().filter(|it| !got.contains(it));
-                    let lost: Vec<TrafficSelector> = lost.copied().collect();
-                    Some(format!(
-                        "{name} for {}: the gateway protects only {} === {}",
-                        listed(&lost),
-                        listed(&pair.local),
-                        listed(&pair.remote)
-                    ))
-                }
-                (None, _) if entry.remote.is_empty() => Some(name.clone()),
-                (None, _) => Some(format!("{name} to {}", listed(&entry.remote))),
-            }
+        let all = self.children_of(station);
+        let missing = all.filter(|entry| entry.current.is_none());
+        let named = missing.map(|entry| match &entry.remote[..] {
+            [] => entry.child().name.clone(),
+            remote => format!("{} to {}", entry.child().name, listed(remote)),
         });
-        missing.collect()
+        named.collect()
+    }
+
+    /// For a station that is up, what the gateway leaves out of its children that are.
+    fn narrowed(&self, station: &Station) -> Vec<String> {
+        let all = self.children_of(station);
+        let narrowed = all.filter_map(|entry| {
+            let lost = entry.narrowed()?;
+            Some(format!("{} for {lost}", entry.child().name))
+        });
+        narrowed.collect()
+    }
+
+    /// The children of a station that is up.
+    fn children_of(&self, station: &Station) -> impl Iterator<Item = &ChildEntry> {
+        let is_up = matches!(station.state, State::Up(_));
+        let children = station.children.iter().filter(move |_| is_up);
+        children.filter_map(|child| self.children.get(child))
     }
 
     /// Octets of authentic fragments that wait for the rest of their message.

@@ -7,6 +7,8 @@ pub const KEY_LENGTH: u16 = 14;
 
 /// IDs of [`super::TransformType::Encryption`].
 pub mod encryption {
+    /// DES in CBC mode (RFC 2405), legacy.
+    pub const DES: u16 = 2;
     /// Triple DES in CBC mode (RFC 2451), legacy.
     pub const TRIPLE_DES: u16 = 3;
     /// No encryption (RFC 2410), for ESP only.
@@ -27,6 +29,8 @@ pub mod encryption {
 
 /// IDs of [`super::TransformType::Prf`].
 pub mod prf {
+    /// HMAC-MD5 (RFC 2104), legacy.
+    pub const HMAC_MD5: u16 = 1;
     /// HMAC-SHA-1 (RFC 2104).
     pub const HMAC_SHA1: u16 = 2;
     /// AES-XCBC (RFC 4434).

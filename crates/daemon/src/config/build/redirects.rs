@@ -10,7 +10,7 @@ use super::{Builder, ConfigError, Loaded, Names};
 use crate::resolver;
 
 impl Builder<'_> {
-    /// Refuses keys of IKEv2 with IKEv1.
+    /// Refuses keys of IKEv2 with IKEv1, if they ask for something.
     pub(super) fn only_ikev2(
         &self,
         name: &str,
@@ -21,6 +21,7 @@ impl Builder<'_> {
             ("crash_detection", table.crash_detection),
             ("resumption", table.resumption),
             ("redirect", table.redirect.is_some()),
+            ("mobike", table.mobike == Some(true)),
         ];
         let given = keys.into_iter().find(|(_, is_given)| *is_given);
         match given {

@@ -331,3 +331,20 @@ async fn without_dns_the_steward_takes_the_state_whatever_resolver_the_gateway_l
     let wanted = host.wanted.as_ref().unwrap();
     assert!(wanted.resolvers.addresses.is_empty() && !wanted.desired.rules.is_empty());
 }
+
+#[tokio::test]
+async fn a_way_counts_only_from_an_address_that_the_connection_may_use() {
+    let (mut host, _played) = host();
+    let [peer, own, gone] = [1, 10, 11].map(|it| IpAddr::from([192, 0, 2, it]));
+    assert_eq!(host.no_way(peer, &[gone]), None, "nobody has said yet");
+    assert!(host.take_ways(Ways::of_one(own, [peer]), vec![own]));
+    assert!(!host.take_ways(Ways::of_one(own, [peer]), vec![own]));
+    assert_eq!(host.no_way(peer, &[]), None);
+    assert_eq!(host.no_way(peer, &[own, gone]), None);
+    let said = "cannot send to 192.0.2.1: no route from local_addrs = [192.0.2.11]";
+    assert_eq!(host.no_way(peer, &[gone]).as_deref(), Some(said));
+    let nowhere = Ways(BTreeMap::from([(peer, Vec::new())]));
+    assert!(host.take_ways(nowhere, vec![own]));
+    let said = "cannot send to 192.0.2.1: no route";
+    assert_eq!(host.no_way(peer, &[]).as_deref(), Some(said));
+}

@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
+use engine::config::{Connection, RemoteMethod};
 use engine::ike::Unanswered;
+
+use crate::run::unsent::Unsent;
 
 /// A message without an answer.
 pub(super) struct Silence {
@@ -12,25 +16,25 @@ pub(super) struct Silence {
     pub(super) times: BTreeMap<Option<u32>, u32>,
     /// An unauthenticated refusal. Anybody can send one, so it is only a hint.
     pub(super) refusal: Option<String>,
-    /// Why our own host did not send it the last time.
-    pub(super) unsent: Option<String>,
 }
 
 impl Silence {
     /// The description for the waiting terminal.
-    pub(super) fn words(&self) -> String {
+    pub(super) fn words(&self, unsent: &Unsent) -> String {
         let ip = self.asked.remote.ip();
         match &self.refusal {
             Some(refusal) => {
                 format!("{ip} refuses, without proof that it is the gateway: {refusal}")
             }
-            None => self.obstacle().unwrap_or_else(|| self.asked.to_string()),
+            None => self
+                .obstacle(unsent)
+                .unwrap_or_else(|| self.asked.to_string()),
         }
     }
 
     /// A message was repeated, or something is said about it.
-    pub(super) fn is_long(&self) -> bool {
-        self.asked.tries > 1 || self.refusal.is_some() || self.obstacle().is_some()
+    pub(super) fn is_long(&self, unsent: &Unsent) -> bool {
+        self.asked.tries > 1 || self.refusal.is_some() || self.obstacle(unsent).is_some()
     }
 
     pub(super) fn may_be_explained(&self, remote: SocketAddr) -> bool {
@@ -38,9 +42,18 @@ impl Silence {
     }
 
     /// The known obstacle: an error of our own host, or an ICMP report.
-    pub(super) fn obstacle(&self) -> Option<String> {
+    pub(super) fn obstacle(&self, unsent: &Unsent) -> Option<String> {
         let is_told = self.asked.unreachable.is_some();
         let told = is_told.then(|| self.asked.to_string());
-        self.unsent.clone().or(told)
+        let unsent = unsent.why(self.asked.remote);
+        unsent.map(str::to_owned).or(told)
     }
+}
+
+/// Whether the peer of a connection authenticates with a pre-shared key.
+pub(super) fn is_by_key(name: &str, connections: &[Arc<Connection>]) -> bool {
+    let mut connections = connections.iter();
+    let connection = connections.find(|connection| connection.name == name);
+    let by_key = |it: &Arc<Connection>| matches!(it.remote.method, RemoteMethod::PresharedKey(_));
+    connection.is_some_and(by_key)
 }

@@ -76,6 +76,29 @@ fn failure(connection: &str, reason: &str) -> Event {
     }
 }
 
+fn established(connection: &str) -> Event {
+    Event::IkeEstablished {
+        connection: connection.to_owned(),
+        version: 2,
+        peer: "sg.example".to_owned(),
+        suite: String::new(),
+        ppk: None,
+        has_full_transcript: true,
+        is_resumed: false,
+        path: engine::sa::Path::udp(([198, 51, 100, 1], 500), gateway()),
+        nat: (false, false),
+    }
+}
+
+fn complaint(remote: SocketAddr, is_proven: bool) -> Event {
+    Event::PeerComplains {
+        connection: Some("b".to_owned()),
+        path: engine::sa::Path::udp(([198, 51, 100, 1], 500), remote),
+        complaint: "NO-PROPOSAL-CHOSEN".to_owned(),
+        is_proven,
+    }
+}
+
 /// The line about an event.
 fn told_of(
     progress: &mut Progress,
@@ -249,20 +272,21 @@ fn what_our_own_host_does_not_send_is_no_silence() {
     let connections = stations();
     let mut progress = Progress::default();
     let forbidden = io::Error::from(io::ErrorKind::PermissionDenied);
-    assert_eq!(progress.unsent(gateway(), &forbidden), None);
+    let elsewhere = "198.51.100.9:500".parse().expect("an address");
     progress.on_event(&message("b", Step::Main(1), true), &connections);
+    assert_eq!(progress.refused(elsewhere, &forbidden), None);
     let words = format!(
-        "this host cannot send to 192.0.2.3:500: {forbidden}: does a firewall of this host \
-         forbid it?"
+        "cannot send to 192.0.2.3:500: {forbidden}: does a firewall of this host forbid it?"
     );
     let line = Some(format!("b: {words}"));
-    assert_eq!(progress.unsent(gateway(), &forbidden), line);
-    assert_eq!(progress.unsent(gateway(), &forbidden), None);
+    assert_eq!(progress.refused(gateway(), &forbidden), line);
+    assert_eq!(progress.refused(gateway(), &forbidden), None);
+    assert_eq!(progress.missing("b"), Some(words));
     let failed = told_of(&mut progress, &failure("b", "no reply"), &connections);
     assert_eq!(failed, line);
     // Once a message has left, the peer is the silent one.
     progress.on_event(&retry("b", 1), &connections);
-    progress.sent(gateway());
+    progress.unsent.sent(gateway());
     let failed = told_of(&mut progress, &failure("b", "no reply"), &connections);
     assert_eq!(failed.as_deref(), Some("b: no reply"));
 }
@@ -279,6 +303,7 @@ fn a_refusal_that_is_believed_later_is_told_once_an_attempt() {
                 told_of(&mut progress, event, &connections).is_none(),
                 is_told
             );
+            progress.logged(event);
             is_told
         })
         .into();
@@ -288,15 +313,54 @@ fn a_refusal_that_is_believed_later_is_told_once_an_attempt() {
 }
 
 #[test]
+fn a_failure_that_the_log_had_no_room_for_is_not_held_back_later() {
+    let connections = stations();
+    let mut progress = Progress::default();
+    let refused = failure("b", "the peer refused");
+    progress.on_event(&refused, &connections);
+    assert!(!progress.is_told(&refused));
+    progress.logged(&refused);
+    assert!(progress.is_told(&refused));
+}
+
+#[test]
+fn what_fails_under_an_ike_sa_is_told_each_time_also_after_another_one_has_ended() {
+    let connections = stations();
+    let mut progress = Progress::default();
+    let refused = failure("b", "the peer refused a child");
+    let closed = |had_children| Event::IkeClosed {
+        connection: "b".to_owned(),
+        had_children,
+        cause: node::EndCause::DeletedByPeer,
+    };
+    progress.on_event(&established("b"), &connections);
+    // The loser of a race, or what an IKE SA of IKEv1 was renewed from.
+    progress.on_event(&closed(false), &connections);
+    for _ in 0..2 {
+        assert!(!progress.is_told(&refused));
+        progress.on_event(&refused, &connections);
+        progress.logged(&refused);
+    }
+    // The tunnel ends, and an attempt follows.
+    progress.on_event(&closed(true), &connections);
+    assert!(!progress.is_told(&refused));
+    progress.logged(&refused);
+    assert!(progress.is_told(&refused));
+    // It is over once there is an IKE SA.
+    progress.on_event(&established("b"), &connections);
+    assert!(!progress.is_told(&refused));
+}
+
+#[test]
 fn what_cannot_be_sent_again_is_said_once() {
     let connections = stations();
     let mut progress = Progress::default();
     let message = message("b", Step::Main(1), true);
     assert_eq!(told_of(&mut progress, &message, &connections), None);
     let unreachable = io::Error::from(io::ErrorKind::NetworkUnreachable);
-    assert!(progress.unsent(gateway(), &unreachable).is_some());
+    assert!(progress.refused(gateway(), &unreachable).is_some());
     assert_eq!(told_of(&mut progress, &message, &connections), None);
-    progress.sent(gateway());
+    progress.unsent.sent(gateway());
     assert!(told_of(&mut progress, &message, &connections).is_some());
 }
 
@@ -304,42 +368,40 @@ fn what_cannot_be_sent_again_is_said_once() {
 fn what_a_gateway_that_is_proven_does_not_do_is_told() {
     let connections = stations();
     let mut progress = Progress::default();
-    let narrowed = Event::PeerComplains {
-        connection: Some("b".to_owned()),
-        path: engine::sa::Path::udp(([198, 51, 100, 1], 500), gateway()),
-        complaint: "it protects only a part".to_owned(),
-    };
-    assert_eq!(told_of(&mut progress, &narrowed, &connections), None);
-    let established = Event::IkeEstablished {
+    progress.on_event(&established("b"), &connections);
+    // Another address of the gateway has lost the race.
+    let loser = Event::IkeClosed {
         connection: "b".to_owned(),
-        version: 2,
-        peer: "sg.example".to_owned(),
-        suite: String::new(),
-        ppk: None,
-        has_full_transcript: true,
-        is_resumed: false,
-        path: engine::sa::Path::udp(([198, 51, 100, 1], 500), gateway()),
-        nat: (false, false),
+        had_children: false,
+        cause: node::EndCause::OtherAddressFirst,
     };
-    progress.on_event(&established, &connections);
+    progress.on_event(&loser, &connections);
     // A request is open, about another child.
     progress.on_event(&message("b", Step::Quick(1), true), &connections);
-    let line = told_of(&mut progress, &narrowed, &connections);
-    assert_eq!(line.as_deref(), Some("b: it protects only a part"));
+    let line = told_of(&mut progress, &complaint(gateway(), true), &connections);
+    assert_eq!(line.as_deref(), Some("b: NO-PROPOSAL-CHOSEN"));
+}
+
+#[test]
+fn a_message_in_clear_is_not_taken_for_the_gateway_s_while_there_is_a_tunnel() {
+    let connections = stations();
+    let mut progress = Progress::default();
+    progress.on_event(&established("b"), &connections);
+    let hint = complaint(gateway(), false);
+    assert_eq!(told_of(&mut progress, &hint, &connections), None);
+    progress.on_event(&message("b", Step::Quick(1), true), &connections);
+    let line = told_of(&mut progress, &hint, &connections).expect("a hint");
+    assert!(
+        line.contains("without proof that it is the gateway"),
+        "{line}"
+    );
 }
 
 #[test]
 fn a_refusal_in_clear_is_no_silence() {
     let connections = stations();
     let mut progress = Progress::default();
-    let complaint = |remote: &str| Event::PeerComplains {
-        connection: Some("b".to_owned()),
-        path: engine::sa::Path::udp(
-            ([198, 51, 100, 1], 500),
-            remote.parse::<std::net::SocketAddr>().expect("an address"),
-        ),
-        complaint: "NO-PROPOSAL-CHOSEN".to_owned(),
-    };
+    let complaint = |remote: &str| complaint(remote.parse().expect("an address"), false);
     assert_eq!(
         told_of(&mut progress, &complaint("192.0.2.3:500"), &connections),
         None

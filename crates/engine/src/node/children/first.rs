@@ -77,7 +77,7 @@ impl Node {
         let Some(pair) = entry.current.as_ref().filter(|it| it.mode == Mode::Tunnel) else {
             return;
         };
-        let Some(asked) = entry.narrowed() else {
+        let Some(lost) = entry.narrowed() else {
             let is_unlent =
                 |it: &&TrafficSelector| !pair.local.iter().any(|own| own.is_of_family(it));
             let unlent = pair.remote.iter().find(is_unlent).copied();
@@ -87,31 +87,32 @@ impl Node {
             connection: Some(entry.connection.name.clone()),
             path: session.path(),
             complaint: format!(
-                "it protects only {} === {}, not all of {}; nothing else passes",
+                "it protects only {} === {}, not all of {lost}; nothing else passes",
                 listed(&pair.local),
                 listed(&pair.remote),
-                listed(asked)
             ),
+            is_proven: true,
         };
         self.outputs.tell(event);
     }
 }
 
 impl ChildEntry {
-    /// The selectors of one side that we asked for, if the peer protects only a part of them.
-    pub(in super::super) fn narrowed(&self) -> Option<&[TrafficSelector]> {
+    /// The selectors that we asked for and that the peer does not protect, or only in part: "ours
+    /// === the peer's", or one side alone.
+    pub(in super::super) fn narrowed(&self) -> Option<String> {
         let pair = self.current.as_ref().filter(|it| it.mode == Mode::Tunnel)?;
-        let is_less = |asked: &[TrafficSelector], got: &[TrafficSelector]| {
-            let mut lost = asked.iter().filter(|it| !got.contains(it));
-            lost.next().is_some()
+        let lost = |asked: &[TrafficSelector], got: &[TrafficSelector]| {
+            let lost = asked.iter().filter(|it| !got.contains(it));
+            listed(&lost.copied().collect::<Vec<_>>())
         };
-        match (
-            is_less(&self.remote, &pair.remote),
-            is_less(&self.local, &pair.local),
-        ) {
-            (true, _) => Some(&self.remote),
-            (false, true) => Some(&self.local),
-            (false, false) => None,
+        let local = lost(&self.local, &pair.local);
+        let remote = lost(&self.remote, &pair.remote);
+        match (local.is_empty(), remote.is_empty()) {
+            (true, true) => None,
+            (false, true) => Some(local),
+            (true, false) => Some(remote),
+            (false, false) => Some(format!("{local} === {remote}")),
         }
     }
 }

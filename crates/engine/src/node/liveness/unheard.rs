@@ -224,6 +224,7 @@ impl Node {
                 connection,
                 path,
                 complaint,
+                is_proven: false,
             });
         }
     }

@@ -160,6 +160,7 @@ impl Node {
             connection: session.connection_name(),
             path: session.path(),
             complaint: why.to_owned(),
+            is_proven: session.ike.is_established(),
         });
     }
 

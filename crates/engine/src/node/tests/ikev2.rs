@@ -393,10 +393,36 @@ fn a_station_says_what_a_gateway_does_not_protect() {
     };
     assert_eq!(world.ends[0].count(narrowed), 1);
     let status = world.ends[0].node.status(world.now);
-    let missing = &status.connections[0].missing;
-    assert_eq!(missing.len(), 1, "{missing:?}");
-    let lost = "for 10.77.0.0/24: the gateway protects only ";
-    assert!(missing[0].contains(lost), "{missing:?}");
+    let connection = &status.connections[0];
+    assert_eq!(connection.narrowed, ["net for 10.77.0.0/24"]);
+    assert!(connection.missing.is_empty());
+}
+
+#[test]
+fn what_is_lost_at_each_side_is_named_also_if_both_sides_ask_for_the_same() {
+    let all = || vec!["0.0.0.0/0".parse().unwrap()];
+    for (seed, peers, lost) in [
+        (252, "0.0.0.0/0", "net for 0.0.0.0/0"),
+        (253, "10.20.0.0/24", "net for 0.0.0.0/0 === 0.0.0.0/0"),
+    ] {
+        let mut world = world(seed, move |connection, is_station| {
+            connection.wants_inner = InnerFamilies::default();
+            let child = &mut connection.children[0];
+            if is_station {
+                (child.local, child.remote) = (all(), all());
+            } else {
+                child.remote = vec![peers.parse().unwrap()];
+            }
+        });
+        world.run(Duration::from_secs(2));
+        let status = world.ends[0].node.status(world.now);
+        let child = &status.connections[0].sessions[0].children[0];
+        assert_eq!(
+            (child.local.as_str(), child.remote.as_str()),
+            (peers, "10.10.0.0/24")
+        );
+        assert_eq!(status.connections[0].narrowed, [lost]);
+    }
 }
 
 #[test]

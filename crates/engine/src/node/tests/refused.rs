@@ -50,9 +50,8 @@ fn the_status_counts_down_to_the_next_attempt() {
     let mut world = refused(168);
     let left = |world: &World| world.ends[0].node.status(world.now).connections[0].retry_in;
     assert_eq!(left(&world), None, "it connects");
-    while left(&world).is_none_or(|left| left < Duration::from_secs(3)) {
-        world.run(Duration::from_millis(100));
-    }
+    let is_long = |world: &World| left(world).is_some_and(|it| it >= Duration::from_secs(3));
+    run_until(&mut world, Duration::from_millis(100), is_long);
     let before = left(&world).expect("it waits");
     world.run(Duration::from_secs(1));
     assert_eq!(left(&world), Some(before - Duration::from_secs(1)));
@@ -83,9 +82,8 @@ fn whose_key_is_refused_goes_on_trying_twice_a_minute() {
 fn who_is_refused_stops_at_once() {
     let mut world = refused(167);
     let is_refusal = |event: &Event| matches!(event, Event::RetryScheduled { .. });
-    while !world.ends[0].told(is_refusal) {
-        world.run(Duration::from_millis(10));
-    }
+    let is_refused = |world: &World| world.ends[0].told(is_refusal);
+    run_until(&mut world, Duration::from_millis(10), is_refused);
     let sent = world.network.sent;
     world.command(0, Command::Stop);
     assert!(world.ends[0].told(|event| *event == Event::Stopped));
@@ -145,4 +143,14 @@ fn who_is_let_in_at_last_comes_up() {
     users::reload(&mut world, &["alice"]);
     world.run(MAX_REFUSED_BACKOFF);
     world.assert_up();
+}
+
+/// Looks this often, for ten minutes at most.
+fn run_until(world: &mut World, step: Duration, is_so: impl Fn(&World) -> bool) {
+    let end = world.now + Duration::from_secs(600);
+    while !is_so(world) {
+        let status = world.ends[0].node.status(world.now);
+        assert!(world.now < end, "{status:?}");
+        world.run(step);
+    }
 }
