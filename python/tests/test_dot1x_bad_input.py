@@ -4,6 +4,7 @@ the cause is one sentence."""
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 import struct
 import threading
@@ -25,6 +26,7 @@ from dot1x_bed import (
 from mvpn_by_hand import ip
 
 from caravan.testbed.capture import IPPROTO_UDP, RADIUS_PORT, Frame
+from caravan.testbed.dot1x import measurement
 from caravan.testbed.dot1x.authenticator import Authenticator
 from caravan.testbed.dot1x.cause import Cause, Witness
 from caravan.testbed.dot1x.exchange import (
@@ -149,6 +151,20 @@ def test_a_wrong_login_opens_no_port(wrong: Wrong, bed: Bed, watch: Watch) -> No
         assert watch.passing(station.host) == 0
         assert not station.is_open
         assert station.hardware_address not in bed.ap1.authorized()
+
+
+@pytest.mark.parametrize("name", [f"wrong password {Method.MD5.value}", "wrong authority"])
+def test_an_authentication_that_fails_says_its_cause(
+    name: str, bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measurement, "OPEN_S", 2.0)
+    (wrong,) = (one for one in WRONG if one.name == name)
+    with (
+        bed.station(wrong.login(bed.certificates)) as station,
+        Meter(station, bed.ap1, bed.radius) as meter,
+        pytest.raises(NamespaceError, match=rf"^{re.escape(wrong.sentence)} \(no port for "),
+    ):
+        meter.authenticate()
 
 
 def test_the_right_login_passes_all_frames(bed: Bed, watch: Watch) -> None:
@@ -483,6 +499,8 @@ def test_an_access_point_that_was_killed_lets_nobody_pass(bed: Bed, watch: Watch
         assert str(refusal) == "hostapd on ap1 has ended"
         assert bed.ap1.authorized() == set()
         assert watch.passing(station.host) == 0
+        with pytest.raises(NamespaceError, match=r"^hostapd on ap1 has ended \("):
+            meter.authenticate()
         bed.ap1.restart()
         assert watch.passing(station.host) == 0
         meter.authenticate()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -47,6 +48,7 @@ from caravan.testbed.capture import (
     IPPROTO_UDP,
     Frame,
 )
+from caravan.testbed.dot1x import measurement
 from caravan.testbed.dot1x import policies as policy_files
 from caravan.testbed.dot1x import scenarios as scenario_files
 from caravan.testbed.dot1x.bed import Arrival, Bed, Cell, Proofs
@@ -54,7 +56,7 @@ from caravan.testbed.dot1x.exchange import Tap
 from caravan.testbed.dot1x.ipsec import Ipsec
 from caravan.testbed.dot1x.method import Method
 from caravan.testbed.dot1x.network import STATION_INTERFACE
-from caravan.testbed.dot1x.subnets import MN1, SECOND, Node, Subnet
+from caravan.testbed.dot1x.subnets import MN1, SECOND, Node, Subnet, why_not_registered
 from caravan.testbed.dot1x.wireless import DEVICE, LinkSecurity
 from caravan.testbed.errors import NamespaceError
 from caravan.testbed.host import Host
@@ -206,6 +208,40 @@ def test_who_roams_comes_from_home_under_every_policy(
         with bed.cell(POLICIES["pn-1"], SCENARIOS[7]):
             assert not bed.is_at_home(MN1)
     assert places[1] == places[3] == (True, SECOND)
+
+
+@pytest.mark.root
+def test_a_cell_that_fails_says_its_cause(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measurement, "OPEN_S", 2.0)
+    usual = bed.logins
+    wrong = replace(usual[Method.MD5], password="friend")
+    monkeypatch.setattr(bed, "logins", {**usual, Method.MD5: wrong})
+    said = r"^the authentication server refused md5@bench: the password is wrong \(no port for "
+    with (
+        pytest.raises(NamespaceError, match=said),
+        bed.cell(POLICIES["pn-5"], SCENARIOS[4]),
+    ):
+        pass
+
+
+def registration(message: bytes) -> Frame:
+    """A message of Mobile IP in a tap."""
+    octets = message + bytes(22)
+    head = bytes((0x45, 0)) + (28 + len(octets)).to_bytes(2) + bytes((*bytes(5), IPPROTO_UDP))
+    return Frame(1.0, bytes(12) + b"\x08\x00" + head + bytes(10 + 8) + octets)
+
+
+@pytest.mark.parametrize(
+    ("messages", "said"),
+    [
+        ([], "has sent no request"),
+        ([bytes((1, 0)), bytes((1, 0))], "answered .* of 2"),
+        ([bytes((1, 0)), bytes((3, 131)), bytes((3, 136))], "refused with code 131, 136"),
+    ],
+)
+def test_a_node_that_is_not_registered_says_why(messages: list[bytes], said: str) -> None:
+    frames = [registration(one) for one in messages]
+    assert re.search(said, why_not_registered(frames))
 
 
 @pytest.mark.root
