@@ -512,7 +512,7 @@ def test_a_response_is_simulated_as_it_is_computed(
     )
     by_udp = rows[(rows["metric"] == "udp_response_ms") & (rows["policy"] == policy)]
     if policy == "tls-1.3":
-        assert by_udp.empty
+        assert by_udp["value"].isna().all()
     else:
         # A datagram is as long as TCP's first packet, and has the air for itself.
         for level in ("model", "simulate"):
@@ -567,9 +567,32 @@ def test_tls_takes_a_round_and_a_few_bytes_of_tcp_alone(
     within = 0.01 if level == "simulate" else 1e-6
     cost = value(rows, "tcp_cost_bytes_s", **at)
     assert cost / clear == pytest.approx(1 - 16_384 / 16_406, abs=within)
-    # It protects no datagram.
-    assert "udp_bytes_s" not in set(rows[rows["policy"] == "tls-1.3"]["metric"])
+    own = rows[rows["policy"] == "tls-1.3"].set_index("metric")
+    for name in ("udp_bytes_s", "udp_response_ms", "udp_cost_bytes_s"):
+        assert own.loc[name, "value"].isna().all()
+        assert set(own.loc[name, "reason"]) == {wireless.NO_DATAGRAM}
     assert "cells without a source" not in computed.provenance
+    assert wireless.NO_DATAGRAM in computed.provenance["empty values"]
+
+
+@pytest.mark.parametrize("level", ["model", "simulate", "testbed"])
+@pytest.mark.parametrize("has_flows", [False, True])
+@pytest.mark.parametrize("has_transport", [False, True])
+@pytest.mark.parametrize("link", [None, {"name": "wifi-11b"}])
+def test_what_a_cell_has_not_has_a_reason(
+    level: str, has_flows: bool, has_transport: bool, link: dict[str, str] | None
+) -> None:
+    own = {"flows": has_flows, "has_transport": has_transport, "link": link}
+    empty = set()
+    if level != "testbed":
+        empty |= {"authentication_s:port"}
+    if has_flows and has_transport:
+        empty |= {"udp_bytes_s", "udp_response_ms"}
+    elif has_flows and level == "simulate" and link is None:
+        empty |= {"udp_bytes_s"}
+    found = wireless.without(own, level)
+    assert {one.metric for one in found} == empty
+    assert all(one.value is None and one.reason for one in found)
 
 
 def test_a_relay_is_late_once_for_each_turn() -> None:
@@ -754,6 +777,14 @@ def test_a_cost_is_what_is_lost_and_its_spread_that_of_both() -> None:
     uneven = replace(row("pn-3", 600.0, 1.0), ci95_low=596.0)
     (ipsec,) = wireless.costs([rows[0], uneven], frozenset({"air"}))
     assert (ipsec.ci95_low, ipsec.ci95_high) == (95.0, 105.0)
+    # What one of both has not, its cost has not, for the same reason.
+    for without in (0, 1):
+        some = [
+            replace(one, value=None, reason="why") if at == without else one
+            for at, one in enumerate(rows[:2])
+        ]
+        (empty,) = wireless.costs(some, frozenset({"air"}))
+        assert (empty.metric, empty.value, empty.reason) == ("udp_cost_bytes_s", None, "why")
     assert wireless.costs(rows, frozenset()) == []
     assert wireless.costs(rows[1:], frozenset({"air"})) == []
 
@@ -1177,9 +1208,13 @@ def test_tls_protects_no_datagram(tmp_path: Path) -> None:
     rows = caravan.study.run(
         copied(tmp_path, text), directory=tmp_path / "out", level="testbed"
     ).rows
-    own = set(rows[rows["policy"] == "tls-1.2"]["metric"])
-    assert {"tcp_bytes_s", "tcp_cost_bytes_s", "authentication_s:tls"} <= own
-    assert not {name for name in own if "udp" in name}
+    own = rows[rows["policy"] == "tls-1.2"]
+    filled = set(own[own["value"].notna()]["metric"])
+    assert {"tcp_bytes_s", "tcp_cost_bytes_s", "authentication_s:tls"} <= filled
+    assert not {name for name in filled if "udp" in name}
+    empty = own[own["value"].isna()]
+    assert set(empty["metric"]) == {"udp_bytes_s", "udp_response_ms", "udp_cost_bytes_s"}
+    assert set(empty["reason"]) == {wireless.NO_DATAGRAM}
 
 
 def test_without_the_air_radios_are_as_fast_as_wires(tmp_path: Path) -> None:
@@ -1194,7 +1229,11 @@ def test_without_the_air_radios_are_as_fast_as_wires(tmp_path: Path) -> None:
         computed_bytes_s = value(model, "tcp_bytes_s", **at)
         assert value(simulated, "tcp_bytes_s", **at) == pytest.approx(computed_bytes_s, rel=0.15)
     # Nothing keeps simulated datagrams back.
-    assert "udp_bytes_s" not in set(simulated["metric"])
+    for policy in ("pn-1", "pn-2", "pn-3"):
+        own = simulated[simulated["policy"] == policy]
+        without = {"udp_bytes_s"} | ({"udp_cost_bytes_s"} if policy != "pn-1" else set())
+        assert set(own[own["reason"] == wireless.NO_LIMIT]["metric"]) == without
+        assert own[own["metric"].isin(without)]["value"].isna().all()
 
 
 def test_tls_has_no_figure_of_datagrams() -> None:

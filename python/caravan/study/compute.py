@@ -311,7 +311,7 @@ def _measures(
     if cell.sweep.measure == WIRELESS:
         own = found.request["cell"]
         if level == TESTBED:
-            return measured.read(results[0])
+            return measured.read(results[0]) + wireless.without(own, level)
         return wireless.computed(own, level, results)
     if cell.sweep.measure == HOSTS:
         own = found.request["cell"]
