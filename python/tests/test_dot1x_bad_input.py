@@ -325,7 +325,6 @@ def test_a_station_refuses_a_rogue_access_point(rogue: Rogue, bed: Bed, watch: W
 def test_a_station_with_eap_md5_believes_a_rogue_access_point(bed: Bed) -> None:
     """The known hole: nothing in the method proves the network, and the rogue knows no password."""
     rogue = bed.network.access_points["ap2"]
-    radio = rogue.hardware_address(RADIO)
     with (
         bed.station(bed.certificates.login(Method.MD5), "ap2") as station,
         contextlib.closing(Tap(rogue, RADIO)) as tap,
@@ -335,19 +334,18 @@ def test_a_station_with_eap_md5_believes_a_rogue_access_point(bed: Bed) -> None:
         challenge = bytes((EAP_TYPE_MD5, 16)) + bytes(16)
         for identifier, asked in ((1, bytes((EAP_TYPE_IDENTITY,))), (2, challenge)):
             tap.read()
-            send_eap(rogue, radio, station.hardware_address, EAP_REQUEST, identifier, asked)
+            send_eap(rogue, station.hardware_address, EAP_REQUEST, identifier, asked)
             wait_answer(tap, identifier)
         # Whatever the station has answered.
-        send_eap(rogue, radio, station.hardware_address, EAP_SUCCESS, 2)
+        send_eap(rogue, station.hardware_address, EAP_SUCCESS, 2)
         station.wait_for("CTRL-EVENT-EAP-SUCCESS")
         assert station.is_open
         assert ping(station.host, SERVER_ADDRESS, 3, 0.01, timeout_s=1.0).received == 3
         rogue.set_port(RADIO, locked=1, learning=0)
 
 
-def send_eap(
-    host: Host, source: str, station: str, code: int, identifier: int, body: bytes = b""
-) -> None:
+def send_eap(host: Host, station: str, code: int, identifier: int, body: bytes = b"") -> None:
+    source = host.hardware_address(RADIO)
     packet = struct.pack("!BBH", code, identifier, 4 + len(body)) + body
     frame = octets(station) + octets(source) + struct.pack("!HBBH", 0x888E, 2, 0, len(packet))
     send_frames(host, [frame + packet], RADIO)
