@@ -59,7 +59,9 @@ def test_what_the_kept_run_does_not_fill_has_a_reason(sweep: str, level: str) ->
     empty = rows[rows["value"].isna()]
     assert empty["reason"].notna().all()
     assert {(one.policy, one.metric) for one in empty.itertuples()} >= {
-        (policy, f"udp{cost}_bytes_s") for policy in ("tls-1.2", "tls-1.3") for cost in ("", "_cost")
+        (policy, f"udp{cost}_bytes_s")
+        for policy in ("tls-1.2", "tls-1.3")
+        for cost in ("", "_cost")
     }
 
 
@@ -107,9 +109,7 @@ def test_the_kept_run_has_what_the_model_says_today(policy: str, reading: str) -
 
 def test_a_quick_run_has_every_cell_of_the_matrix_and_of_table_iii() -> None:
     study = load("wireless-policies")
-    quick = {
-        sweep.name: cells(sweep, is_quick=True) for sweep in study.sweeps if sweep.is_quick
-    }
+    quick = {sweep.name: cells(sweep, is_quick=True) for sweep in study.sweeps if sweep.is_quick}
     air = {(cell.point["policy"], cell.reading) for cell in quick["air"]}
     assert air == set(product(POLICIES, READINGS))
     assert {(cell.run.replications, cell.run.seconds) for cell in quick["air"]} == {(1, 0.2)}

@@ -146,6 +146,14 @@ def test_a_slice_of_the_matrix_has_the_parts_of_its_policies(tmp_path: Path) -> 
             parts = parts[(parts["reading"] == reading) & (parts["policy"] == policy)]
             assert value(rows, "authentication_s", **at) == pytest.approx(parts["value"].sum())
             assert (value(rows, "ipsec_cpu_ns_byte:udp", **at) > 0) == (policy == "pn-3")
+            # The ends of a link are programs under every policy; what the cipher takes is in that.
+            # Without one it is what a frame's header takes.
+            for flow in ("tcp", "udp"):
+                link = value(rows, f"link_cpu_ns_byte:{flow}", **at)
+                cipher = value(rows, f"cipher_cpu_ns_byte:{flow}", **at)
+                clear = value(rows, f"cipher_cpu_ns_byte:{flow}", reading=reading, policy="pn-1")
+                assert 0 < cipher < link
+                assert (cipher > 2 * clear) == POLICIES[policy].has_wep
         (cost,) = rows[
             (rows["metric"] == "udp_cost_bytes_s")
             & (rows["policy"] == "pn-3")
