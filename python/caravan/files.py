@@ -79,10 +79,7 @@ def bare(kind: str, name: str) -> str:
 
 def locate(kind: str, name: str) -> Path:
     """The file that `name` refers to: a path, otherwise a name of the catalogue."""
-    if not name.strip():
-        what = f"the name of the {kind} is empty"
-        raise Refused(f"{what}: give a file, or one of {', '.join(names(kind))}")
-    check_plain(name)
+    check_named(f"the name of the {kind}", name, f"give a file, or one of {', '.join(names(kind))}")
     path = Path(name)
     if path.is_file():
         return path
@@ -103,8 +100,11 @@ def locate(kind: str, name: str) -> Path:
     raise Refused(f"there is no {kind} '{name}', {where}; {near}")
 
 
-def check_plain(name: str) -> None:
-    """Refuse a pipe or a device: a file is read several times, and a pipe can be read once."""
+def check_named(what: str, name: str, remedy: str) -> None:
+    """Refuse a name that is empty, with a remedy, and one of a pipe or a device: a file is read
+    several times, and a pipe can be read once."""
+    if not name.strip():
+        raise Refused(f"{what} is empty: {remedy}")
     path = Path(name)
     if path.exists() and not path.is_file() and not path.is_dir():
         raise Refused(f"{name}: not a plain file: save its text in a file, and name that")

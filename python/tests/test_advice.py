@@ -15,7 +15,7 @@ from unittest import mock
 
 import pytest
 
-from caravan.advice.answers import cited, missed, points, sentences
+from caravan.advice.answers import below, cited, missed, points, sentences
 from caravan.advice.choice import LESS, Miss, advise, applying, gains
 from caravan.advice.costs import cost as cost_of
 from caravan.advice.question import BUDGETS, Asked, budgets
@@ -318,6 +318,7 @@ def test_nothing_fits_is_status_3_with_the_nearest_miss() -> None:
     )
     found = answer("advise-vehicle", *words[2:4])
     assert (found["answer"], found["nearest"]) == (None, "wifi-open + quic")
+    assert found["allowed_from"] is None
 
 
 def test_before_all_standings_the_nearest_miss_is_what_is_allowed_first() -> None:
@@ -330,6 +331,7 @@ def test_before_all_standings_the_nearest_miss_is_what_is_allowed_first() -> Non
     assert table_row(out, "wpa2-psk")[-1] == "not yet"
     found = answer("advise-scanner", as_of="1990-01-01")
     assert (found["answer"], found["nearest"]) == (None, "wpa2-psk")
+    assert found["allowed_from"] == "2004-09-01"
     # The day is the first one on which it is allowed.
     assert answer("advise-scanner", as_of="2004-08-31")["answer"] is None
     assert answer("advise-scanner", as_of="2004-09-01")["answer"] == "wpa2-psk"
@@ -485,6 +487,8 @@ def test_what_is_below_the_table_explains_its_own_columns_and_those_it_lacks() -
     assert "worst move" not in still
     _, none, _ = lab("--scenario", "advise-scanner", "--budget", "gap=0ms", "--as-of", TODAY)
     assert ">: the nearest miss\n" in none
+    advice = replace(advise("advise-scanner", Asked.read(None, None, TODAY)), best=None, next=None)
+    assert not any(">:" in line for line in below(advice, every=True))
 
 
 # What is asked in any case
@@ -682,7 +686,8 @@ def test_the_json_has_these_keys() -> None:
     found = answer("advise-scanner", "--budget", "gap=25ms")
     assert set(found) == {
         *("as_of", "standings_revised", "scenario", "scenario_hash", "version", "must", "also"),
-        *("budget", "answer", "next", "nearest", "doubts", "stacks"),
+        *("budget", "answer", "next", "nearest", "allowed_from", "doubts"),
+        "stacks",
     }
     assert found["budget"] == {"gap": 25.0}
     assert found["next"]["buys"] == ["per-user-authentication"]

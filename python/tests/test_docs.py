@@ -15,6 +15,7 @@ import pytest
 from doc_pages import DOCS, MOBILE_IP, PAGES, blocks, obey
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
+from caravan.testbed.dot1x.cause import SENTENCES
 from caravan.testbed.process import Process
 from caravan.testbed.remote_access import OPERATOR_ADDRESS6, SERVER_ADDRESS
 from caravan.testbed.traffic import make_file, serve_files
@@ -81,3 +82,10 @@ def test_the_page_of_status_has_each_state_of_a_mobile_node_and_the_codes_as_the
     numbers = (crates / "wire/src/mip4/registration.rs").read_text()
     codes = re.findall(r"^\| `denied-(\d+)` \| `(\w+)` \|", page, re.M)
     assert codes and all(f"{name} = {number}," in numbers for number, name in codes)
+
+
+def test_the_page_of_runs_has_each_cause_of_a_station_without_access() -> None:
+    lines = (DOCS / "lab-run.md").read_text().splitlines()
+    names = {"identity": "STATION", "server_name": "SERVER", "access_point": "ACCESS POINT"}
+    found = [line for line in lines if "STATION" in line or "ACCESS POINT" in line]
+    assert found == [f"- {sentence.format(**names)}" for sentence in SENTENCES.values()]

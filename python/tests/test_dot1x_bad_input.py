@@ -4,6 +4,7 @@ the cause is one sentence."""
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 import struct
 import threading
@@ -25,10 +26,12 @@ from dot1x_bed import (
 from mvpn_by_hand import ip
 
 from caravan.testbed.capture import IPPROTO_UDP, RADIUS_PORT, Frame
+from caravan.testbed.dot1x import measurement
 from caravan.testbed.dot1x.authenticator import Authenticator
 from caravan.testbed.dot1x.cause import Cause, Witness
 from caravan.testbed.dot1x.exchange import (
     ACCESS_ACCEPT,
+    EAP_REQUEST,
     EAP_RESPONSE,
     EAP_SUCCESS,
     EAPOL_LOGOFF,
@@ -49,6 +52,7 @@ from caravan.testbed.dot1x.network import (
     UPLINK,
 )
 from caravan.testbed.errors import NamespaceError
+from caravan.testbed.host import Host
 from caravan.testbed.pki import Credentials
 from caravan.testbed.traffic import ping
 
@@ -57,6 +61,7 @@ pytestmark = pytest.mark.root
 FLOOD_FRAMES = 300
 WAIT_S = 5.0
 QUIET_S = 0.2
+EAP_TYPE_IDENTITY, EAP_TYPE_MD5 = 1, 4
 EAP_MESSAGE, MESSAGE_AUTHENTICATOR = 79, 80
 """Attributes of RADIUS (RFC 3579 §3)."""
 
@@ -149,6 +154,20 @@ def test_a_wrong_login_opens_no_port(wrong: Wrong, bed: Bed, watch: Watch) -> No
         assert watch.passing(station.host) == 0
         assert not station.is_open
         assert station.hardware_address not in bed.ap1.authorized()
+
+
+@pytest.mark.parametrize("name", [f"wrong password {Method.MD5.value}", "wrong authority"])
+def test_an_authentication_that_fails_says_its_cause(
+    name: str, bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measurement, "OPEN_S", 2.0)
+    (wrong,) = (one for one in WRONG if one.name == name)
+    with (
+        bed.station(wrong.login(bed.certificates)) as station,
+        Meter(station, bed.ap1, bed.radius) as meter,
+        pytest.raises(NamespaceError, match=rf"^{re.escape(wrong.sentence)} \(no port for "),
+    ):
+        meter.authenticate()
 
 
 def test_the_right_login_passes_all_frames(bed: Bed, watch: Watch) -> None:
@@ -301,6 +320,45 @@ def test_a_station_refuses_a_rogue_access_point(rogue: Rogue, bed: Bed, watch: W
         assert watch.leaked(station.hardware_address) == []
         # The rogue would have passed them on.
         assert watch.passing(station.host) == CLEAR_FRAMES
+
+
+def test_a_station_with_eap_md5_believes_a_rogue_access_point(bed: Bed) -> None:
+    """The known hole: nothing in the method proves the network, and the rogue knows no password."""
+    rogue = bed.network.access_points["ap2"]
+    with (
+        bed.station(bed.certificates.login(Method.MD5), "ap2") as station,
+        contextlib.closing(Tap(rogue, RADIO)) as tap,
+    ):
+        rogue.set_port(RADIO, locked=0, learning=1)
+        assert ping(station.host, SERVER_ADDRESS, 3, 0.01, timeout_s=0.1).received == 0
+        challenge = bytes((EAP_TYPE_MD5, 16)) + bytes(16)
+        for identifier, asked in ((1, bytes((EAP_TYPE_IDENTITY,))), (2, challenge)):
+            tap.read()
+            send_eap(rogue, station.hardware_address, EAP_REQUEST, identifier, asked)
+            wait_answer(tap, identifier)
+        # Whatever the station has answered.
+        send_eap(rogue, station.hardware_address, EAP_SUCCESS, 2)
+        station.wait_for("CTRL-EVENT-EAP-SUCCESS")
+        assert station.is_open
+        assert ping(station.host, SERVER_ADDRESS, 3, 0.01, timeout_s=1.0).received == 3
+        rogue.set_port(RADIO, locked=1, learning=0)
+
+
+def send_eap(host: Host, station: str, code: int, identifier: int, body: bytes = b"") -> None:
+    source = host.hardware_address(RADIO)
+    packet = struct.pack("!BBH", code, identifier, 4 + len(body)) + body
+    frame = octets(station) + octets(source) + struct.pack("!HBBH", 0x888E, 2, 0, len(packet))
+    send_frames(host, [frame + packet], RADIO)
+
+
+def wait_answer(tap: Tap, identifier: int) -> None:
+    """Wait until a station has answered a request of EAP."""
+    until = time.monotonic() + WAIT_S
+    found: list[Frame] = []
+    while not any((one.code, one.identifier) == (EAP_RESPONSE, identifier) for one in eapol(found)):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+        found += tap.read()
 
 
 def test_a_server_that_gives_no_reason_still_opens_no_port(bed: Bed, watch: Watch) -> None:
@@ -483,6 +541,8 @@ def test_an_access_point_that_was_killed_lets_nobody_pass(bed: Bed, watch: Watch
         assert str(refusal) == "hostapd on ap1 has ended"
         assert bed.ap1.authorized() == set()
         assert watch.passing(station.host) == 0
+        with pytest.raises(NamespaceError, match=r"^hostapd on ap1 has ended \("):
+            meter.authenticate()
         bed.ap1.restart()
         assert watch.passing(station.host) == 0
         meter.authenticate()

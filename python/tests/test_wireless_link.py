@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from dot1x_bed import CLEAR_FRAMES, Certificates, clear_frame, octets, send_frames
+from dot1x_bed import CLEAR_FRAMES, ETHER_TYPE_TEST, Certificates, clear_frame, octets, send_frames
 from mvpn_by_hand import ip
 from wireless_bed import (
     STATIONS,
@@ -53,6 +53,7 @@ from caravan.testbed.dot1x.radius_keys import (
 )
 from caravan.testbed.dot1x.wireless import (
     AIR_MTU_BYTES,
+    DEVICE,
     LinkEnd,
     LinkSecurity,
     dynamic_wep,
@@ -69,6 +70,8 @@ from caravan.testbed.traffic import download, make_file, ping, serve_files
 from caravan.threeways.policies import Setting
 
 PINGS = 5
+BURST_FRAMES = 80
+WAIT_S = 10.0
 FILE_BYTES = 200_000
 FLOOD_FRAMES = 20_000
 """More than the buffer of a tap holds."""
@@ -291,6 +294,37 @@ def test_one_airtime_carries_every_frame_of_an_access_point(
         summary = json.loads(ended.stdout.splitlines()[-1])
         assert summary["forth"]["free_frames"] == summary["back"]["free_frames"] == 0
         assert summary["back"]["delivered"] > PINGS
+
+
+@pytest.mark.root
+@pytest.mark.measures
+def test_two_stations_that_send_at_once_share_one_airtime(output: Path) -> None:
+    """Together they are no faster than one alone, within a tenth."""
+    body = bytes(1000 - 46)
+    # LLC and SNAP, header and FCS around 1000 octets, at 11 Mbit/s, and access.
+    frame_s = 0.81e-3 + (8 + 24 + 4 + 1000) * 8 / 11e6
+    with running(output, LinkSecurity("open", ""), Setting.of(request()).air) as bed:
+        server = bed.network.server
+        for station in (bed.s1, bed.s2):
+            assert ping(station, SERVER_ADDRESS, 2).received == 2
+        took_s = {}
+        for stations in ((bed.s1,), (bed.s1, bed.s2)):
+            with contextlib.closing(Tap(server, "eth0", has_everything=True)) as tap:
+                for station in stations:
+                    own = station.hardware_address(DEVICE)
+                    frame = clear_frame(server.hardware_address("eth0"), own) + body
+                    # Fewer than wait for the air at once.
+                    send_frames(station, [frame] * (BURST_FRAMES // len(stations)), DEVICE)
+                found: list[Frame] = []
+                until = time.monotonic() + WAIT_S
+                while len(found) < BURST_FRAMES:
+                    assert time.monotonic() < until, len(found)
+                    time.sleep(0.01)
+                    found += [one for one in tap.read() if one.ether_type == ETHER_TYPE_TEST]
+            took_s[len(stations)] = found[-1].time_s - found[0].time_s
+    alone_s = (BURST_FRAMES - 1) * frame_s
+    # Frames that wait leave in turns, and a tap sees when they have come.
+    assert min(took_s.values()) > 0.9 * alone_s, took_s
 
 
 @pytest.mark.root

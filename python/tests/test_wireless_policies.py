@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -47,6 +48,7 @@ from caravan.testbed.capture import (
     IPPROTO_UDP,
     Frame,
 )
+from caravan.testbed.dot1x import measurement
 from caravan.testbed.dot1x import policies as policy_files
 from caravan.testbed.dot1x import scenarios as scenario_files
 from caravan.testbed.dot1x.bed import Arrival, Bed, Cell, Proofs
@@ -54,7 +56,7 @@ from caravan.testbed.dot1x.exchange import Tap
 from caravan.testbed.dot1x.ipsec import Ipsec
 from caravan.testbed.dot1x.method import Method
 from caravan.testbed.dot1x.network import STATION_INTERFACE
-from caravan.testbed.dot1x.subnets import MN1, SECOND, Node, Subnet
+from caravan.testbed.dot1x.subnets import MN1, SECOND, Node, Subnet, why_not_registered
 from caravan.testbed.dot1x.wireless import DEVICE, LinkSecurity
 from caravan.testbed.errors import NamespaceError
 from caravan.testbed.host import Host
@@ -143,6 +145,14 @@ def test_a_slice_of_the_matrix_has_the_parts_of_its_policies(tmp_path: Path) -> 
             parts = parts[(parts["reading"] == reading) & (parts["policy"] == policy)]
             assert value(rows, "authentication_s", **at) == pytest.approx(parts["value"].sum())
             assert (value(rows, "ipsec_cpu_ns_byte:udp", **at) > 0) == (policy == "pn-3")
+            # The ends of a link are programs under every policy; what the cipher takes is in that.
+            # Without one it is what a frame's header takes.
+            for flow in ("tcp", "udp"):
+                link = value(rows, f"link_cpu_ns_byte:{flow}", **at)
+                cipher = value(rows, f"cipher_cpu_ns_byte:{flow}", **at)
+                clear = value(rows, f"cipher_cpu_ns_byte:{flow}", reading=reading, policy="pn-1")
+                assert 0 < cipher < link
+                assert (cipher > 2 * clear) == POLICIES[policy].has_wep
         (cost,) = rows[
             (rows["metric"] == "udp_cost_bytes_s")
             & (rows["policy"] == "pn-3")
@@ -205,6 +215,40 @@ def test_who_roams_comes_from_home_under_every_policy(
         with bed.cell(POLICIES["pn-1"], SCENARIOS[7]):
             assert not bed.is_at_home(MN1)
     assert places[1] == places[3] == (True, SECOND)
+
+
+@pytest.mark.root
+def test_a_cell_that_fails_says_its_cause(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measurement, "OPEN_S", 2.0)
+    usual = bed.logins
+    wrong = replace(usual[Method.MD5], password="friend")
+    monkeypatch.setattr(bed, "logins", {**usual, Method.MD5: wrong})
+    said = r"^the authentication server refused md5@bench: the password is wrong \(no port for "
+    with (
+        pytest.raises(NamespaceError, match=said),
+        bed.cell(POLICIES["pn-5"], SCENARIOS[4]),
+    ):
+        pass
+
+
+def registration(message: bytes) -> Frame:
+    """A message of Mobile IP in a tap."""
+    octets = message + bytes(22)
+    head = bytes((0x45, 0)) + (28 + len(octets)).to_bytes(2) + bytes((*bytes(5), IPPROTO_UDP))
+    return Frame(1.0, bytes(12) + b"\x08\x00" + head + bytes(10 + 8) + octets)
+
+
+@pytest.mark.parametrize(
+    ("messages", "said"),
+    [
+        ([], "has sent no request"),
+        ([bytes((1, 0)), bytes((1, 0))], "answered .* of 2"),
+        ([bytes((1, 0)), bytes((3, 131)), bytes((3, 136))], "refused with code 131, 136"),
+    ],
+)
+def test_a_node_that_is_not_registered_says_why(messages: list[bytes], said: str) -> None:
+    frames = [registration(one) for one in messages]
+    assert re.search(said, why_not_registered(frames))
 
 
 @pytest.mark.root
@@ -475,13 +519,16 @@ def test_a_response_is_simulated_as_it_is_computed(
     )
     by_udp = rows[(rows["metric"] == "udp_response_ms") & (rows["policy"] == policy)]
     if policy == "tls-1.3":
-        assert by_udp.empty
+        assert by_udp["value"].isna().all()
     else:
         # A datagram is as long as TCP's first packet, and has the air for itself.
         for level in ("model", "simulate"):
             found = value(by_udp, "udp_response_ms", level=level, **at)
             assert found == pytest.approx(model, rel=0.01)
     assert simulated == pytest.approx(model, rel=0.01)
+    # The work of programs is left out.
+    own = rows[rows["metric"].isin(wireless.RESPONSES) & rows["value"].notna()]
+    assert set(own["bound"]) == {"lower"}
     # A SYN of 52 bytes passes the air of both stations twice in M1, and so does its answer.
     if (policy, reading) == ("pn-1", "m1"):
         assert model == pytest.approx(4 * (0.81 + (52 + 36) * 8 / 11e3), rel=0.01)
@@ -530,9 +577,32 @@ def test_tls_takes_a_round_and_a_few_bytes_of_tcp_alone(
     within = 0.01 if level == "simulate" else 1e-6
     cost = value(rows, "tcp_cost_bytes_s", **at)
     assert cost / clear == pytest.approx(1 - 16_384 / 16_406, abs=within)
-    # It protects no datagram.
-    assert "udp_bytes_s" not in set(rows[rows["policy"] == "tls-1.3"]["metric"])
+    own = rows[rows["policy"] == "tls-1.3"].set_index("metric")
+    for name in ("udp_bytes_s", "udp_response_ms", "udp_cost_bytes_s"):
+        assert own.loc[name, "value"].isna().all()
+        assert set(own.loc[name, "reason"]) == {wireless.NO_DATAGRAM}
     assert "cells without a source" not in computed.provenance
+    assert wireless.NO_DATAGRAM in computed.provenance["empty values"]
+
+
+@pytest.mark.parametrize("level", ["model", "simulate", "testbed"])
+@pytest.mark.parametrize("has_flows", [False, True])
+@pytest.mark.parametrize("has_transport", [False, True])
+@pytest.mark.parametrize("link", [None, {"name": "wifi-11b"}])
+def test_what_a_cell_has_not_has_a_reason(
+    level: str, has_flows: bool, has_transport: bool, link: dict[str, str] | None
+) -> None:
+    own = {"flows": has_flows, "has_transport": has_transport, "link": link}
+    empty = set()
+    if level != "testbed":
+        empty |= {"authentication_s:port"}
+    if has_flows and has_transport:
+        empty |= {"udp_bytes_s", "udp_response_ms"}
+    elif has_flows and level == "simulate" and link is None:
+        empty |= {"udp_bytes_s"}
+    found = wireless.without(own, level)
+    assert {one.metric for one in found} == empty
+    assert all(one.value is None and one.reason for one in found)
 
 
 def test_a_relay_is_late_once_for_each_turn() -> None:
@@ -717,6 +787,14 @@ def test_a_cost_is_what_is_lost_and_its_spread_that_of_both() -> None:
     uneven = replace(row("pn-3", 600.0, 1.0), ci95_low=596.0)
     (ipsec,) = wireless.costs([rows[0], uneven], frozenset({"air"}))
     assert (ipsec.ci95_low, ipsec.ci95_high) == (95.0, 105.0)
+    # What one of both has not, its cost has not, for the same reason.
+    for without in (0, 1):
+        some = [
+            replace(one, value=None, reason="why") if at == without else one
+            for at, one in enumerate(rows[:2])
+        ]
+        (empty,) = wireless.costs(some, frozenset({"air"}))
+        assert (empty.metric, empty.value, empty.reason) == ("udp_cost_bytes_s", None, "why")
     assert wireless.costs(rows, frozenset()) == []
     assert wireless.costs(rows[1:], frozenset({"air"})) == []
 
@@ -1117,7 +1195,8 @@ def test_the_printed_values_stand_beside_those_of_each_level() -> None:
 @pytest.mark.measures
 @pytest.mark.parametrize("scenario", ["m3", "m4"])
 def test_behind_a_tunnel_tcp_acknowledges_no_more_often(scenario: str, tmp_path: Path) -> None:
-    """Why IPsec makes TCP faster there than its bytes let it be: acknowledgements share the air.
+    """Acknowledgements share the air: fewer of them may be why TCP is faster under IPsec there than
+    its bytes let it be.
 
     When the machine is busy, a receiver that wakes late acknowledges more at once, until both are
     alike. So one transfer says little, and the medians of several are compared.
@@ -1154,9 +1233,13 @@ def test_tls_protects_no_datagram(tmp_path: Path) -> None:
     rows = caravan.study.run(
         copied(tmp_path, text), directory=tmp_path / "out", level="testbed"
     ).rows
-    own = set(rows[rows["policy"] == "tls-1.2"]["metric"])
-    assert {"tcp_bytes_s", "tcp_cost_bytes_s", "authentication_s:tls"} <= own
-    assert not {name for name in own if "udp" in name}
+    own = rows[rows["policy"] == "tls-1.2"]
+    filled = set(own[own["value"].notna()]["metric"])
+    assert {"tcp_bytes_s", "tcp_cost_bytes_s", "authentication_s:tls"} <= filled
+    assert not {name for name in filled if "udp" in name}
+    empty = own[own["value"].isna()]
+    assert set(empty["metric"]) == {"udp_bytes_s", "udp_response_ms", "udp_cost_bytes_s"}
+    assert set(empty["reason"]) == {wireless.NO_DATAGRAM}
 
 
 def test_without_the_air_radios_are_as_fast_as_wires(tmp_path: Path) -> None:
@@ -1171,7 +1254,11 @@ def test_without_the_air_radios_are_as_fast_as_wires(tmp_path: Path) -> None:
         computed_bytes_s = value(model, "tcp_bytes_s", **at)
         assert value(simulated, "tcp_bytes_s", **at) == pytest.approx(computed_bytes_s, rel=0.15)
     # Nothing keeps simulated datagrams back.
-    assert "udp_bytes_s" not in set(simulated["metric"])
+    for policy in ("pn-1", "pn-2", "pn-3"):
+        own = simulated[simulated["policy"] == policy]
+        without = {"udp_bytes_s"} | ({"udp_cost_bytes_s"} if policy != "pn-1" else set())
+        assert set(own[own["reason"] == wireless.NO_LIMIT]["metric"]) == without
+        assert own[own["metric"].isin(without)]["value"].isna().all()
 
 
 def test_tls_has_no_figure_of_datagrams() -> None:

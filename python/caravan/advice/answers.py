@@ -58,7 +58,8 @@ def below(advice: Advice, *, every: bool) -> Iterator[str]:
     says = [LEGEND]
     says += ["gap: of the worst move"] if setting.moves else []
     says += ["device: the client's time for a packet"] if setting.device else []
-    says.append(f">: {'the answer' if advice.best else 'the nearest miss'}")
+    if advice.best or advice.nearest:
+        says.append(f">: {'the answer' if advice.best else 'the nearest miss'}")
     yield "; ".join(says)
     if not setting.moves:
         yield "no column gap: the client does not move in this scenario"
@@ -338,9 +339,19 @@ def as_json(advice: Advice) -> dict[str, Any]:
             "gives_up": losses(best, other),
         },
         "nearest": None if advice.nearest is None else advice.nearest.stack.name,
+        "allowed_from": _allowed_from(advice),
         "doubts": list(setting.doubts),
         "stacks": [_option(one) for one in advice.options],
     }
+
+
+def _allowed_from(advice: Advice) -> str | None:
+    """From which day on the nearest miss is allowed; None if it is, or if there is none."""
+    nearest = advice.nearest
+    if nearest is None or nearest.is_permitted:
+        return None
+    first = nearest.permitted_after(advice.asked.as_of)
+    return None if first is None else first.isoformat()
 
 
 def _amount(name: str, amount: float | None) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from caravan.files import FOLDERS, STUDY_FILE, bare, check_plain, names, of_studies
+from caravan.files import FOLDERS, STUDY_FILE, bare, check_named, names, of_studies
 from caravan.lab import core
 from caravan.lab.core import LabError
 from caravan.messages import nearest
@@ -29,9 +29,7 @@ def kind_of(name: str, say: Callable[[str], None]) -> str:
 
     If several kinds have the name, the first one counts; `say` reports the others.
     """
-    if not name.strip():
-        raise LabError("NAME: it is empty: caravan-lab show alone lists all names")
-    check_plain(name)
+    check_named("NAME: it", name, "caravan-lab show alone lists all names")
     path = Path(name)
     if path.is_file():
         text = core.find("scenario", name).text

@@ -285,7 +285,8 @@ def answer(cell: Cell, found: ResolvedCell, level: str, results: Sequence[bytes]
         bounds = [LOWER if measure.metric in found.least else "" for measure in measures]
     if cell.sweep.measure == WIRELESS:
         # What is empty, and what a policy has not, is no bound.
-        bounds = [bound if one.value else "" for one, bound in zip(measures, bounds, strict=True)]
+        own = (bound or one.bound for one, bound in zip(measures, bounds, strict=True))
+        bounds = [bound if one.value else "" for one, bound in zip(measures, own, strict=True)]
     return [replace(one, bound=bound) for one, bound in zip(measures, bounds, strict=True)]
 
 
@@ -311,7 +312,7 @@ def _measures(
     if cell.sweep.measure == WIRELESS:
         own = found.request["cell"]
         if level == TESTBED:
-            return measured.read(results[0])
+            return measured.read(results[0]) + wireless.without(own, level)
         return wireless.computed(own, level, results)
     if cell.sweep.measure == HOSTS:
         own = found.request["cell"]

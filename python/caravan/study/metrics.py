@@ -220,9 +220,7 @@ BOUNDS_SAY = (
     "These devices have a cost per byte but no cost per packet. Times are lower bounds, rates are "
     "upper bounds."
 )
-UNWORKED_SAY = (
-    "Without the work of a machine, which this run has not measured, times are lower bounds."
-)
+UNWORKED_SAY = "Times that the work of a machine is missing in are lower bounds."
 
 
 def bound(metric: str, stations: Collection[str]) -> str:

@@ -24,7 +24,7 @@ from caravan.document import Item, plain
 from caravan.messages import Refused, unknown
 from caravan.study import computers, measured
 from caravan.study.cells import canonical
-from caravan.study.metrics import Measure
+from caravan.study.metrics import LOWER, Measure
 from caravan.study.parsed import Run
 from caravan.study.results import Row
 from caravan.study.text import StudyError, Value
@@ -42,7 +42,12 @@ UNASKED = ("prices", "servers")
 """Settings of a sweep that are no part of a request as they are."""
 GROUP = re.compile(r"-(modp|ecp|curve)\w+$")
 TOTAL = "authentication_s"
-SIMULATED = "simulate"
+SIMULATED, MEASURED = "simulate", "testbed"
+RESPONSES = ("response_ms", "udp_response_ms")
+OF_DATAGRAMS = ("udp_response_ms", "udp_bytes_s")
+NO_PORT = "only measured: computed, a port opens as the last message of EAP arrives"
+NO_DATAGRAM = "TLS protects no datagram"
+NO_LIMIT = "without the air nothing keeps simulated datagrams back: the model has their rate"
 SHORTEST_S, LONGEST_S = 0.2, 60.0
 YES, NO = "yes", "no"
 NODE, FLOW = "mn1", "data"
@@ -294,7 +299,8 @@ def computed(request: Mapping[str, Any], level: str, results: Sequence[bytes]) -
     """The metrics of a cell from runs of the native core."""
     answers = [json.loads(result) for result in results]
     if why := computers.unpriced(answers):
-        return [Measure(metric, None, reason=why) for metric in _metrics(request)]
+        found = {metric: why for metric in _metrics(request)} | absent(request, level)
+        return [Measure(metric, None, reason=why) for metric, why in found.items()]
     runs = [answer[level] for answer in answers]
     found = dict(_admitted(request, runs[0]))
     empty = computers.absent(request, answers[0][SIMULATED])
@@ -303,23 +309,44 @@ def computed(request: Mapping[str, Any], level: str, results: Sequence[bytes]) -
         empty = {TOTAL: next(iter(empty.values())), **empty}
     if request["flows"]:
         found |= _carried(request, level, runs)
-    return [
+    whole = [
         Measure(metric, None, reason=empty[metric])
         if metric in empty
         else _counted(metric, value, request, level)
         for metric, value in found.items()
     ]
+    return whole + without(request, level)
+
+
+def without(request: Mapping[str, Any], level: str) -> list[Measure]:
+    """The metrics of others that a cell has not at a level, each with the reason."""
+    return [Measure(metric, None, reason=why) for metric, why in absent(request, level).items()]
+
+
+def absent(request: Mapping[str, Any], level: str) -> dict[str, str]:
+    """Why a cell has no value of a metric at a level, by metric."""
+    found = {} if level == MEASURED else {f"{TOTAL}:port": NO_PORT}
+    if not request["flows"]:
+        return found
+    if request["has_transport"]:
+        return found | dict.fromkeys(OF_DATAGRAMS, NO_DATAGRAM)
+    if level == SIMULATED and request["link"] is None:
+        found["udp_bytes_s"] = NO_LIMIT
+    return found
 
 
 def _metrics(request: Mapping[str, Any]) -> Sequence[str]:
     """The metrics that a cell would have, but the parts of its authentication."""
     if not request["flows"]:
         return (TOTAL,)
-    return (TOTAL, "response_ms", "tcp_bytes_s", "udp_response_ms", "udp_bytes_s")
+    return (TOTAL, "response_ms", "tcp_bytes_s", *OF_DATAGRAMS)
 
 
 def _counted(metric: str, value: float, request: Mapping[str, Any], level: str) -> Measure:
-    """A metric; a simulated rate of datagrams is exact to one of them."""
+    """A metric; a simulated rate of datagrams is exact to one of them, and a response without the
+    work of programs is the least."""
+    if metric in RESPONSES and "devices" not in request:
+        return Measure(metric, value, bound=LOWER)
     if (level, metric) != (SIMULATED, "udp_bytes_s"):
         return Measure(metric, value)
     step = DATA_BYTES / _more_s(request)
@@ -414,10 +441,11 @@ def costs(rows: Sequence[Row], sweeps: frozenset[str]) -> list[Row]:
         if row.sweep not in sweeps or row.metric not in COSTS or row.policy == BASE:
             continue
         base = place.get((row.sweep, row.reading, row.level, row.link, row.device, row.metric))
-        if base is None or base.value is None:
+        if base is None:
             continue
-        if row.value is None:
-            found.append(replace(row, metric=COSTS[row.metric]))
+        if row.value is None or base.value is None:
+            why = row.reason if row.value is None else base.reason
+            found.append(_empty(row, why))
             continue
         cost = base.value - row.value
         ends = base.ci95_high, base.ci95_low, row.ci95_high, row.ci95_low
@@ -430,6 +458,11 @@ def costs(rows: Sequence[Row], sweeps: frozenset[str]) -> list[Row]:
         own = replace(row, metric=metric, value=cost, ci95_low=low, ci95_high=high, bound="")
         found.append(own)
     return found
+
+
+def _empty(row: Row, why: str | None) -> Row:
+    own = replace(row, metric=COSTS[row.metric], value=None, bound="", reason=why)
+    return replace(own, ci95_low=None, ci95_high=None)
 
 
 def _half(row: Row) -> float:

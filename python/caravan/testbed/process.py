@@ -99,10 +99,17 @@ class Process:
         return self.stderr_path.read_text(errors="replace")
 
     def tell(self, line: str) -> None:
-        """Write a line to its standard input."""
+        """Write a line to its standard input; `NamespaceError` with its last words if nobody reads
+        that any more."""
         assert self._popen.stdin is not None
-        self._popen.stdin.write(f"{line}\n".encode())
-        self._popen.stdin.flush()
+        try:
+            self._popen.stdin.write(f"{line}\n".encode())
+            self._popen.stdin.flush()
+        # The second: it was seen to have ended, and its standard input is closed.
+        except (BrokenPipeError, ValueError):
+            tail = "\n".join(self.stderr().splitlines()[-20:])
+            said = f"{' '.join(self.argv)}: cannot be told {line!r}: it has ended\n{tail}"
+            raise NamespaceError(said.rstrip()) from None
 
     def is_running(self) -> bool:
         """Whether it is running."""
@@ -174,7 +181,9 @@ class Process:
         self._usage_cpu_s = usage.ru_utime + usage.ru_stime
         self._popen.returncode = os.waitstatus_to_exitcode(status)
         if self._popen.stdin is not None:
-            self._popen.stdin.close()
+            # What nobody has read is still to be written.
+            with contextlib.suppress(BrokenPipeError):
+                self._popen.stdin.close()
         os.close(self._pidfd)
         return True
 

@@ -58,6 +58,7 @@ from caravan.testbed.dot1x.subnets import (
     granted,
     mobile_node,
     serving,
+    why_not_registered,
 )
 from caravan.testbed.dot1x.supplicant import Supplicant
 from caravan.testbed.dot1x.wireless import LinkSecurity, WirelessCipher
@@ -351,13 +352,13 @@ class Cell:
                 authentication, opened_s = None, time.time()
             else:
                 self.bed.plug(node, at)
-                with Meter(station, point) as meter:
+                with Meter(station, point, self.bed.servers.radius[at.number]) as meter:
                     authentication = meter.authenticate()
                 opened_s = point.openings()[-1].opened_s
             if node.is_fixed:
                 _lead_out(host, at)
                 return Arrival(authentication, 0.0, 0.0, 0.0)
-            asked_s, answered_s = _registered(tap)
+            asked_s, answered_s = _registered(tap, node)
         asked_s += self.bed.waited_s(node, asked_s)
         spans = _spans(authentication) | {"registration": (asked_s, answered_s)}
         late_s = self.bed.late_s(node, spans)
@@ -444,13 +445,13 @@ def _know(host: Host, gateway: str) -> None:
             time.sleep(POLL_S)
 
 
-def _registered(tap: Tap) -> tuple[float, float]:
+def _registered(tap: Tap, node: Node) -> tuple[float, float]:
     """When the request of a registration had gone, and when it was granted."""
     frames: list[Frame] = []
     deadline = time.monotonic() + READY_S
     while (found := granted(frames)) is None:
         if time.monotonic() > deadline:
-            raise TimedOut("no registration was granted")
+            raise TimedOut(f"{node.role}: {why_not_registered(frames)}")
         time.sleep(POLL_S)
         frames += tap.read()
     return found

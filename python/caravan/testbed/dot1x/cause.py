@@ -122,7 +122,8 @@ class Witness:
         self._server = server
         self._since_s = time.time()
         self._log_length = len(server.log()) if server else 0
-        self._counters = authenticator.radius_counters()
+        # One that has ended cannot be asked, and that is the cause.
+        self._counters = authenticator.radius_counters() if authenticator.is_running() else {}
 
     def wait(self, timeout_s: float = WAIT_S) -> Refusal:
         """Wait until there is a refusal."""

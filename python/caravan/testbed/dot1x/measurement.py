@@ -12,11 +12,15 @@ the rest. `harness` is what this testbed adds where an access point has a driver
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
-from caravan.testbed.dot1x.authenticator import Authenticator
+from caravan.testbed.dot1x.authentication_server import RadiusServer
+from caravan.testbed.dot1x.authenticator import OPEN_S, Authenticator
+from caravan.testbed.dot1x.cause import Witness
 from caravan.testbed.dot1x.exchange import Exchange, Tap, find_exchange
 from caravan.testbed.dot1x.network import Airs
 from caravan.testbed.dot1x.supplicant import SUCCESS, Supplicant
@@ -69,25 +73,36 @@ class Roam:
 
 
 class Meter:
-    """Taps at a station and at an access point, for its authentications there."""
+    """Taps at a station and at an access point, for its authentications there. `server`: that of
+    accounts, whose log says why it refuses."""
 
-    def __init__(self, supplicant: Supplicant, authenticator: Authenticator) -> None:
+    def __init__(
+        self,
+        supplicant: Supplicant,
+        authenticator: Authenticator,
+        server: RadiusServer | None = None,
+    ) -> None:
         self.supplicant = supplicant
         self.authenticator = authenticator
+        self.server = server
         self._at_station = Tap(supplicant.host, supplicant.interface)
         self._at_access_point = Tap(authenticator.host, authenticator.uplink)
 
     def authenticate(self) -> Authentication:
-        """Authenticate the station from the beginning, and wait until both ports are open."""
+        """Authenticate the station from the beginning, and wait until both ports are open.
+
+        `NamespaceError` if they do not open in time, with the cause if one is found.
+        """
         station = self.supplicant.hardware_address
         is_first = not any(event.name == SUCCESS for event in self.supplicant.events())
         self.authenticator.leave(station)
         self.supplicant.shut()
         for tap in (self._at_station, self._at_access_point):
             tap.read()
-        associated_s = self.authenticator.associate(station)
-        opened_s = self.authenticator.wait_open(station, associated_s).opened_s
-        self.supplicant.wait_for(SUCCESS, associated_s)
+        with told(Witness(self.supplicant, self.authenticator, self.server)):
+            associated_s = self.authenticator.associate(station)
+            opened_s = self.authenticator.wait_open(station, associated_s, OPEN_S).opened_s
+            self.supplicant.wait_for(SUCCESS, associated_s, OPEN_S)
         frames = self._at_station.read(), self._at_access_point.read()
         exchange = find_exchange(station, *frames)
         if exchange is None or not exchange.is_success:
@@ -134,6 +149,21 @@ class Meter:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@contextlib.contextmanager
+def told(witness: Witness) -> Iterator[None]:
+    """Put the cause that a witness finds in front of what failed for a station without access."""
+    try:
+        yield
+    except NamespaceError as fault:
+        refusal = None
+        # Whoever cannot be asked has no cause.
+        with contextlib.suppress(NamespaceError):
+            refusal = witness.refusal()
+        if refusal is None:
+            raise
+        raise NamespaceError(f"{refusal} ({fault})") from fault
 
 
 class Echoes:

@@ -264,7 +264,7 @@ def visit(
     address = node.mobility()["home_address"]
     with (
         Echoes(correspondent, address) as echoes,
-        Meter(station, there) as meter,
+        Meter(station, there, servers.radius[SECOND.number]) as meter,
         Tap(station.host, station.interface, port=REGISTRATION_PORT) as tap,
     ):
         echoes.wait_for_one(since_s=0.0)
@@ -279,7 +279,7 @@ def visit(
         )
         found = granted(tap.read())
         if found is None:
-            raise NamespaceError("no registration was granted")
+            raise NamespaceError("a registration was granted, but the frames do not say so")
         asked_s, answered_s = found
         after_s = echoes.wait_for_one(answered_s)
         before_s = max(moment for moment in echoes.times() if moment < opened_s)
@@ -308,6 +308,18 @@ def granted(frames: Sequence[Frame]) -> tuple[float, float] | None:
         elif message[0] == REPLY and message[1] == ACCEPTED and message[16:20] in requests:
             return requests[message[16:20]], frame.time_s
     return None
+
+
+def why_not_registered(frames: Sequence[Frame]) -> str:
+    """Why no request of a node was granted: it sent none, got no answer, or was refused."""
+    messages = [one.payload[8:] for one in frames if one.protocol == IPPROTO_UDP]
+    requests = sum(one[0] == REQUEST for one in messages)
+    if not requests:
+        return "the node has sent no request to register: it has found no agent, or has no link"
+    codes = sorted({one[1] for one in messages if one[0] == REPLY and one[1] != ACCEPTED})
+    if codes:
+        return f"the registration was refused with code {', '.join(map(str, codes))}"
+    return f"no agent has answered a request to register, of {requests}"
 
 
 def mobile_node(network: TwoSubnets, node: Node) -> Role:
