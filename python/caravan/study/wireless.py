@@ -299,8 +299,8 @@ def computed(request: Mapping[str, Any], level: str, results: Sequence[bytes]) -
     """The metrics of a cell from runs of the native core."""
     answers = [json.loads(result) for result in results]
     if why := computers.unpriced(answers):
-        found = {metric: why for metric in _metrics(request)} | absent(request, level)
-        return [Measure(metric, None, reason=why) for metric, why in found.items()]
+        unpriced = [Measure(metric, None, reason=why) for metric in _metrics(request)]
+        return unpriced + without(request, level)
     runs = [answer[level] for answer in answers]
     found = dict(_admitted(request, runs[0]))
     empty = computers.absent(request, answers[0][SIMULATED])
@@ -339,7 +339,8 @@ def _metrics(request: Mapping[str, Any]) -> Sequence[str]:
     """The metrics that a cell would have, but the parts of its authentication."""
     if not request["flows"]:
         return (TOTAL,)
-    return (TOTAL, "response_ms", "tcp_bytes_s", *OF_DATAGRAMS)
+    of_datagrams = () if request["has_transport"] else OF_DATAGRAMS
+    return (TOTAL, "response_ms", "tcp_bytes_s", *of_datagrams)
 
 
 def _counted(metric: str, value: float, request: Mapping[str, Any], level: str) -> Measure:
