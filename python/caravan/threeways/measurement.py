@@ -20,7 +20,7 @@ from caravan.testbed.capture import (
     Capture,
     Frame,
 )
-from caravan.testbed.caravan import Caravan
+from caravan.testbed.caravan import Caravan, HandshakeMessage
 from caravan.testbed.connection import Connection, PublicKey, Published
 from caravan.testbed.headers import datagram_headers_bytes
 from caravan.testbed.host import Host
@@ -150,7 +150,11 @@ def measure(network: RemoteAccess, keys: Keys, policy: str, seconds: int, output
 
 def handshake_ms(initiator: Caravan) -> float | None:
     """From the first message to the last of quick mode, as the initiator logged them."""
-    messages = initiator.handshake()
+    return elapsed_ms(initiator.handshake())
+
+
+def elapsed_ms(messages: Sequence[HandshakeMessage]) -> float | None:
+    """From the first of these messages to the last."""
     if not messages:
         return None
     return (messages[-1].time_s - messages[0].time_s) * 1000
