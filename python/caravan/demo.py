@@ -38,7 +38,6 @@ from caravan.threeways.measurement import (
     Cost,
     Keys,
     elapsed_ms,
-    ikev2_ends,
     measure,
     transport_ends,
     tunnel_ends,
@@ -122,9 +121,14 @@ def show_handshakes(output: Path, keys: Keys, link: LinkConfig | None, expected:
     inside = f"http://{SERVER_ADDRESS}/file"
     published = f"http://{GATEWAY_ADDRESS}:{PUBLISHED_HTTP_PORT}/file"
     kinds = (
-        ("IKEv2 with ML-KEM, tunnel mode", "ikev2", ikev2_ends(keys), inside),
-        ("IKEv1 of the paper, transport mode", "transport", transport_ends(keys, suite), published),
-        ("IKEv1, tunnel mode", "tunnel", tunnel_ends(keys, suite), inside),
+        ("IKEv2 with ML-KEM, tunnel mode", "ikev2", tunnel_ends(keys), inside),
+        (
+            "IKEv1 of the paper, transport mode",
+            "transport",
+            transport_ends(keys, suite, version=1),
+            published,
+        ),
+        ("IKEv1, tunnel mode", "tunnel", tunnel_ends(keys, suite, version=1), inside),
     )
     shown = []
     with RemoteAccess(RemoteAccessConfig(link=link), output / "logs") as network:
@@ -277,7 +281,7 @@ def show_roam(output: Path, keys: Keys) -> None:
     """Let a station of IKEv2 change its network under a download, and show the download's gap."""
     console.print("[bold]MOBIKE[/]: a station leaves one network for another under a download")
     with RoamNetwork(output / "roam") as network:
-        gateway, station = ikev2_ends(keys)
+        gateway, station = tunnel_ends(keys)
         with (
             Caravan(network.sg, gateway).wait_ready(),
             Caravan(network.ms, station).wait_ready(),

@@ -114,7 +114,7 @@ def test_the_packet_threads_ask_for_no_memory(
     folder.mkdir()
     argv = ["cc", "-O1", "-shared", "-fPIC", "-o", str(library), str(source)]
     subprocess.run(argv, check=True, capture_output=True)
-    ends = tunnel_ends(keys, f"{suite}-modp2048")
+    ends = tunnel_ends(keys, f"{suite}-modp2048", version=1)
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         monkeypatch.setenv("LD_PRELOAD", str(library))
         monkeypatch.setenv("ALLOCATIONS", str(folder))

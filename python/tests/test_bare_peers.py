@@ -38,7 +38,7 @@ Ends = tuple[Connection, Connection]
 
 @pytest.fixture(scope="module")
 def ends(keys: Keys) -> Ends:
-    on_gateway, on_station = transport_ends(keys, "aes128gcm16-modp2048")
+    on_gateway, on_station = transport_ends(keys, "aes128gcm16-modp2048", version=1)
     # Both have the same identity, so that no two of them can have one address.
     return replace(on_gateway, pool="", remote_id="ms.example", dpd_s=1), on_station
 

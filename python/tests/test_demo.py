@@ -42,7 +42,6 @@ from caravan.threeways.measurement import (
     SIZES_BYTES,
     Cost,
     Keys,
-    ikev2_ends,
     measure,
     transport_ends,
     tunnel_ends,
@@ -205,11 +204,11 @@ def test_the_commands_that_are_named_show_what_a_capture_holds(
     host = f"{GATEWAY_ADDRESS}:{PUBLISHED_HTTP_PORT}" if mode == "transport" else SERVER_ADDRESS
     if mode == "ikev2":
         on_gateway, on_station = (
-            replace(end, proposals=suite, is_legacy=True) for end in ikev2_ends(keys)
+            replace(end, proposals=suite, is_legacy=True) for end in tunnel_ends(keys)
         )
     else:
         make_ends = transport_ends if mode == "transport" else tunnel_ends
-        on_gateway, on_station = make_ends(keys, f"{suite}-modp2048")
+        on_gateway, on_station = make_ends(keys, f"{suite}-modp2048", version=1)
     capture = output / "a capture.pcapng"
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         serve_files(network.server, output / "www", SERVER_ADDRESS)

@@ -43,7 +43,7 @@ def network_with(
     keys: Keys, output: Path, more: str = "", remote_ts: tuple[str, ...] = (EVERYTHING,)
 ) -> Iterator[tuple[RemoteAccess, Caravan]]:
     """A gateway that protects all of IPv4, and its station with these keys in its connection."""
-    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048", version=1)
     with RemoteAccess(RemoteAccessConfig(is_dual_stack=True), output) as network:
         listed = "[" + ", ".join(f'"{one}"' for one in remote_ts) + "]"
         gateway_file = write_files(network.sg, replace(on_gateway, local_ts="LISTED"))
@@ -214,7 +214,7 @@ def test_without_blocks_the_other_family_is_refused_as_long_as_the_process_runs(
 
 
 def test_check_says_what_a_full_tunnel_does(keys: Keys, output: Path) -> None:
-    _, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    _, on_station = tunnel_ends(keys, "aes128gcm16-modp2048", version=1)
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         file = write_files(network.ms, replace(on_station, remote_ts=EVERYTHING))
         said = order(network.ms, "check", str(file)).check().stdout
@@ -224,7 +224,7 @@ def test_check_says_what_a_full_tunnel_does(keys: Keys, output: Path) -> None:
 
 
 def test_a_resolver_that_no_tunnel_leads_to_is_not_asked(keys: Keys, output: Path) -> None:
-    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048", version=1)
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         file = write_files(network.sg, on_gateway)
         file.write_text(file.read_text().replace('["10.10.0.53"]', '["9.9.9.9", "10.10.0.53"]'))
@@ -249,7 +249,7 @@ def test_a_resolver_that_no_tunnel_leads_to_is_not_asked(keys: Keys, output: Pat
 
 
 def test_programs_of_the_gateway_itself_reach_stations(keys: Keys, output: Path) -> None:
-    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048", version=1)
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         # By default the kernel uses the address of the first interface, which is the outer one
         # here.

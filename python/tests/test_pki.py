@@ -36,7 +36,7 @@ def keys_of(authority: Authority) -> Keys:
 
 def carries(keys: Keys, output: Path, file: Path | None = None) -> bool:
     """Whether a tunnel with these certificates, or this client file, carries traffic."""
-    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048", version=1)
     with (
         RemoteAccess(RemoteAccessConfig(), output) as network,
         Caravan(network.sg, on_gateway) as gateway,
@@ -129,7 +129,7 @@ def test_a_client_hears_that_its_own_certificate_is_not_in_force(
 ) -> None:
     keys = keys_with(make, tmp_path)
     sentence = f"our own certificate CN=ms.example {words}"
-    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048", version=1)
     with (
         RemoteAccess(RemoteAccessConfig(), output) as network,
         Caravan(network.sg, on_gateway) as gateway,
@@ -158,7 +158,7 @@ def test_an_unknown_authority_is_refused_in_one_sentence(
 
 def refusal(keys: Keys, output: Path) -> str:
     """Why the gateway refuses the station, from its log; no tunnel may come up."""
-    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048", version=1)
     with (
         RemoteAccess(RemoteAccessConfig(), output) as network,
         Caravan(network.sg, on_gateway) as gateway,

@@ -56,7 +56,7 @@ class Running:
 
 @pytest.fixture
 def running(keys: Keys, output: Path) -> Iterator[Running]:
-    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048", version=1)
     with (
         RemoteAccess(RemoteAccessConfig(), output) as network,
         Caravan(network.sg, on_gateway) as gateway,

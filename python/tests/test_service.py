@@ -47,7 +47,7 @@ Ends = tuple[Connection, Connection]
 def ends(authority: CaravanAuthority) -> Ends:
     """The gateway and the station of a tunnel that detects a dead peer within seconds."""
     keys = Keys.of(authority)
-    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048", version=1)
     return on_gateway, replace(on_station, dpd_s=1)
 
 

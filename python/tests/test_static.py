@@ -46,7 +46,7 @@ remote_ts = ["10.1.0.0/24"]
 
 @pytest.fixture(scope="module")
 def ends(keys: Keys) -> tuple[Connection, Connection]:
-    return tunnel_ends(keys, "aes128gcm16-modp2048")
+    return tunnel_ends(keys, "aes128gcm16-modp2048", version=1)
 
 
 @pytest.fixture(scope="module")

@@ -193,7 +193,6 @@ def gateway_of(keys: Keys, exchange: Exchange) -> Connection:
         esp_proposals="",
         local_ts=INNER_NETWORK,
         pool=POOL,
-        is_aggressive=False,
         is_legacy=False,
         version=2,
         resumption=exchange.is_resumed,
