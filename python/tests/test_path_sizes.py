@@ -76,7 +76,7 @@ def test_a_stranger_who_forges_icmp_does_not_stop_a_tunnel(
     has_nat: bool, beyond: bytes, is_ignored: bool, keys: Keys, output: Path
 ) -> None:
     """One report of 68 bytes used to stop every tunnel to an address for ten minutes."""
-    ends = tunnel_ends(keys, SUITE, version=1)
+    ends = tunnel_ends(keys, SUITE)
     with (
         RemoteAccess(RemoteAccessConfig(has_nat=has_nat), output) as network,
         Caravan(network.sg, ends[0]) as gateway,
@@ -111,7 +111,7 @@ def test_forged_icmp_does_not_cost_the_packets_that_are_sent_next(
     has_nat: bool, code: int, keys: Keys, output: Path
 ) -> None:
     """An error caused by one datagram is reported to the next sender, whose datagram is dropped."""
-    ends = tunnel_ends(keys, SUITE, version=1)
+    ends = tunnel_ends(keys, SUITE)
     with (
         RemoteAccess(RemoteAccessConfig(has_nat=has_nat), output) as network,
         Caravan(network.sg, ends[0]) as gateway,
@@ -151,7 +151,7 @@ def test_a_path_that_loses_large_packets_in_silence_is_found_out(
 ) -> None:
     """The operator's link carries 1,280 bytes without reporting it; TCP used to stop for ever."""
     expected = make_file(output / "www/file", FILE_BYTES)
-    ends = tunnel_ends(keys, SUITE, version=1)
+    ends = tunnel_ends(keys, SUITE)
     with (
         RemoteAccess(RemoteAccessConfig(), output) as network,
         Caravan(network.sg, ends[0]) as gateway,
