@@ -217,7 +217,7 @@ def set_octets(message: bytes, at: int, octets: bytes) -> bytes:
 
 
 def test_altered_and_repeated_packets_are_dropped_by_reason(keys: Keys, output: Path) -> None:
-    ends = tunnel_ends(keys, SUITE, version=1)
+    ends = tunnel_ends(keys, "aes128gcm16")
     with tunnel(ends, output) as (network, gateway):
         echoes = echo_requests(network, output)
         assert len(echoes) == 5
@@ -263,7 +263,7 @@ def test_bad_padding_is_counted_where_nothing_else_protects_a_packet(
 def test_a_clear_packet_that_claims_an_inner_address_does_not_pass_the_gateway(
     keys: Keys, output: Path
 ) -> None:
-    ends = tunnel_ends(keys, SUITE, version=1)
+    ends = tunnel_ends(keys, "aes128gcm16")
     with tunnel(ends, output) as (network, gateway):
         (inner,) = (text.partition("/")[0] for text in network.ms.addresses("caravan0"))
         forged = icmp_packet(inner, SERVER_ADDRESS)
@@ -286,7 +286,7 @@ def test_a_clear_packet_that_belongs_into_the_tunnel_does_not_reach_the_station(
     keys: Keys, output: Path
 ) -> None:
     """From the protected network to the station's outer and inner addresses."""
-    ends = tunnel_ends(keys, SUITE, version=1)
+    ends = tunnel_ends(keys, "aes128gcm16")
     with (
         RemoteAccess(RemoteAccessConfig(), output) as network,
         Caravan(network.sg, ends[0]) as gateway,

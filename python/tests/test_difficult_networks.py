@@ -69,13 +69,16 @@ def edited(host: Host, connection: Connection, after: str, line: str) -> Path:
 
 
 @pytest.mark.parametrize("has_nat", [True, False], ids=["nat", "plain"])
-@pytest.mark.parametrize("is_aggressive", [True, False], ids=["aggressive", "main"])
+@pytest.mark.parametrize("exchange", ["aggressive", "main", "ikev2"])
 def test_a_gateway_on_another_port_is_reached(
-    has_nat: bool, is_aggressive: bool, keys: Keys, output: Path
+    has_nat: bool, exchange: str, keys: Keys, output: Path
 ) -> None:
     """The provider forwards one port to the port that carries both IKE and ESP."""
     expected = make_file(output / "www/file", FILE_BYTES)
-    ends = both(tunnel_ends(keys, SUITE, version=1), is_aggressive=is_aggressive)
+    ends = tunnel_ends(keys)
+    if exchange != "ikev2":
+        old = tunnel_ends(keys, SUITE, version=1)
+        ends = both(old, is_aggressive=exchange == "aggressive")
     with RemoteAccess(RemoteAccessConfig(has_nat=has_nat), output) as network:
         network.sg.load_nft(
             f"""table ip front {{
@@ -119,7 +122,7 @@ def test_a_path_smaller_than_the_links_is_told_to_the_sender(
         outer.set_mtu(interface, 1300)
         network.sg.set_mtu("wan0", 1300)
         serve_files(network.server, output / "www", SERVER_ADDRESS)
-        with tunnel(network, tunnel_ends(keys, "aes128gcm16", version=1)):
+        with tunnel(network, tunnel_ends(keys, "aes128gcm16")):
             argv = ["ping", "-n", "-M", "do", "-c", "6", "-i", "0.2", "-s", "1400", "-W", "1"]
             said = network.ms.run([*argv, SERVER_ADDRESS], check=False)
             assert re.search(r"mtu ?= ?1\d\d\d", said.stdout + said.stderr), said
@@ -135,7 +138,7 @@ def test_a_path_smaller_than_the_links_is_told_to_the_sender(
 
 def test_keepalives_hold_the_mapping_of_a_silent_station(keys: Keys, output: Path) -> None:
     with RemoteAccess(RemoteAccessConfig(udp_timeout_s=2), output) as network:
-        ends = tunnel_ends(keys, SUITE, version=1)
+        ends = tunnel_ends(keys)
         address = f'remote_addrs = ["{GATEWAY_ADDRESS}"]'
         for keepalive, is_reached in (("1s", True), ("30s", False)):
             more = f'keepalive = "{keepalive}"\ndpd_delay = "0s"'
@@ -207,7 +210,7 @@ def test_a_kernel_without_offloads_serves_and_status_says_so(
         monkeypatch.setenv("WITHOUT_VNET_HEADER", "1")
     with (
         RemoteAccess(RemoteAccessConfig(), output) as network,
-        tunnel(network, tunnel_ends(keys, SUITE, version=1)) as running,
+        tunnel(network, tunnel_ends(keys)) as running,
     ):
         monkeypatch.delenv("LD_PRELOAD")
         serve_files(network.server, output / "www", SERVER_ADDRESS)
@@ -284,7 +287,7 @@ from caravan.testbed.caravan import Caravan
 from caravan.testbed.remote_access import SERVER_ADDRESS
 from caravan.testbed.traffic import ping
 folder = Path(sys.argv[1])
-gateway, station = tunnel_ends(Keys.make(folder / "pki"), "aes128gcm16-modp2048", version=1)
+gateway, station = tunnel_ends(Keys.make(folder / "pki"))
 network = RemoteAccess(RemoteAccessConfig(), folder / "logs")
 with network, Caravan(network.sg, gateway) as serving:
     serving.wait_ready()
@@ -389,7 +392,7 @@ def captured_keys(folder: Path) -> set[str]:
 
 
 def test_it_becomes_the_user_that_the_file_names(keys: Keys, output: Path) -> None:
-    on_gateway, on_station = tunnel_ends(keys, SUITE, version=1)
+    on_gateway, on_station = tunnel_ends(keys)
     with (
         RemoteAccess(RemoteAccessConfig(), output) as network,
         Caravan(network.sg, on_gateway) as gateway,
