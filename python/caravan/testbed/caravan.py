@@ -317,7 +317,7 @@ def _connection(connection: Connection, inner: str) -> str:
     settings: dict[str, Any] = {
         "version": connection.version,
         "aggressive": connection.is_aggressive if connection.version == 1 else None,
-        "proposals": [connection.proposals] if connection.proposals else None,
+        "proposals": connection.proposals.split(",") if connection.proposals else None,
         "remote_addrs": connection.remote_addrs.replace(",", " ").split() or None,
         "vips": [any_address] if connection.wants_address else None,
         "pools": [inner] if connection.pool else None,

@@ -74,8 +74,8 @@ class Connection:
     """One connection with one child.
 
     `local_id` empty: the certificate's subject, or the address. `remote_id` empty: any
-    authenticated peer. `proposals` and `esp_proposals` empty: the program's defaults; ESP's may be
-    several, with commas. `pool`: a prefix for the addresses of peers (in transport mode: addresses
+    authenticated peer. `proposals` and `esp_proposals` empty: the program's defaults; several
+    have commas. `pool`: a prefix for the addresses of peers (in transport mode: addresses
     that represent peers). `remote_addrs`, and `local_ts` and `remote_ts`: several with commas.
     `wants_address`: request an inner address of the family of `remote_ts` by mode config.
     `publish`: in transport mode the ports of the gateway that lead to servers behind it.
