@@ -1,8 +1,9 @@
 """The demonstration: a client reaches a private server through an operator's NAT.
 
-`python -m caravan.demo` sets up MS, NAT, SG and server in namespaces, shows the handshake as it
-happens, fetches a file through the tunnel and compares its hash, then measures every policy of the
-paper and today's policies. Everything that it prints comes from this run.
+`python -m caravan.demo` sets up MS, NAT, SG and server in namespaces, shows the handshakes of IKEv2
+and IKEv1 as they happen, each with a file through its tunnel, and both in one table. Then a station
+changes its network under a download, and every policy of the paper and of today is measured.
+Everything that it prints comes from this run.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import os
 import shlex
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from rich import box
@@ -28,14 +30,14 @@ from caravan.testbed.caravan import READY_S, Caravan, HandshakeMessage
 from caravan.testbed.connection import Connection
 from caravan.testbed.relay import LinkConfig
 from caravan.testbed.remote_access import GATEWAY_ADDRESS, SERVER_ADDRESS
-from caravan.testbed.roaming import CELL, ROUND_TRIP_S, WIFI, Pinging, RoamNetwork
-from caravan.testbed.traffic import download, endless_download, make_file, serve_files
+from caravan.testbed.roaming import CELL, ROUND_TRIP_S, WIFI, RoamNetwork
+from caravan.testbed.traffic import Growth, download, endless_download, make_file, serve_files
 from caravan.threeways.measurement import (
     PUBLISHED_HTTP_PORT,
     SIZES_BYTES,
     Cost,
     Keys,
-    ikev2_ends,
+    elapsed_ms,
     measure,
     transport_ends,
     tunnel_ends,
@@ -45,6 +47,8 @@ from caravan.threeways.sizes import POLICIES, wire_bytes
 FILE_BYTES = 4_000_000
 LEGACY = ("null-md5", "des", "3des", "des-md5", "3des-md5")
 POLL_S = 0.02
+SETTLE_S = 0.5
+"""Before a move: the download is at its rate then."""
 MARKER = ".caravan-demo"
 """The file that tells a folder of the demonstration."""
 MARKER_TEXT = "The demonstration of Caravan has made this folder. Each run empties it.\n"
@@ -66,22 +70,11 @@ def main(
     keys = Keys.make(output / "pki")
     expected = make_file(output / "www/file", FILE_BYTES)
     link = LinkConfig(rate=rate or None, delay=delay or None) if rate or delay else None
-    with RemoteAccess(RemoteAccessConfig(link=link), output / "logs") as network:
-        serve_files(network.server, output / "www", SERVER_ADDRESS)
-        capture = output / "ikev2.pcapng"
-        console.print("IKEv2 with ML-KEM, tunnel mode with an inner address: six messages")
-        show(network, ikev2_ends(keys), f"http://{SERVER_ADDRESS}/file", expected, capture)
-        console.print("IKEv1 (deprecated, RFC 9395), transport mode, as in the paper: six messages")
-        url = f"http://{GATEWAY_ADDRESS}:{PUBLISHED_HTTP_PORT}/file"
-        ends = transport_ends(keys, "aes128gcm16-modp2048")
-        show(network, ends, url, expected, output / "transport.pcapng")
-        console.print("IKEv1, tunnel mode: two more messages, for Mode Config")
-        url = f"http://{SERVER_ADDRESS}/file"
-        ends = tunnel_ends(keys, "aes128gcm16-modp2048")
-        show(network, ends, url, expected, output / "tunnel.pcapng")
-        costs = measure_all(network, keys, seconds, output)
-    console.print(cost_table(costs))
+    capture = show_handshakes(output, keys, link, expected)
     show_roam(output, keys)
+    with RemoteAccess(RemoteAccessConfig(link=link), output / "policies") as network:
+        costs = measure_all(network, keys, seconds, output)
+    console.print(cost_table(costs), "")
     picture = show_walk(output)
     show_guest(output, expected)
     console.print("[bold]The lab[/]: the paper's network by closed forms and by simulation")
@@ -114,19 +107,53 @@ def own_folder(path: Path) -> Path:
     return path
 
 
+class Shown(NamedTuple):
+    """A key exchange that was shown: what it is, and its messages."""
+
+    what: str
+    messages: Sequence[HandshakeMessage]
+
+
+def show_handshakes(output: Path, keys: Keys, link: LinkConfig | None, expected: str) -> Path:
+    """Show the key exchanges of today and of the paper, then both in one table; returns the first
+    one's capture."""
+    suite = "aes128gcm16-modp2048"
+    inside = f"http://{SERVER_ADDRESS}/file"
+    published = f"http://{GATEWAY_ADDRESS}:{PUBLISHED_HTTP_PORT}/file"
+    kinds = (
+        ("IKEv2 with ML-KEM, tunnel mode", "ikev2", tunnel_ends(keys), inside),
+        (
+            "IKEv1 of the paper, transport mode",
+            "transport",
+            transport_ends(keys, suite, version=1),
+            published,
+        ),
+        ("IKEv1, tunnel mode", "tunnel", tunnel_ends(keys, suite, version=1), inside),
+    )
+    shown = []
+    with RemoteAccess(RemoteAccessConfig(link=link), output / "logs") as network:
+        serve_files(network.server, output / "www", SERVER_ADDRESS)
+        for what, name, ends, url in kinds:
+            console.print(what + (" (deprecated, RFC 9395)" if ends[0].version == 1 else ""))
+            capture = output / f"{name}.pcapng"
+            shown.append(Shown(what, show(network, ends, url, expected, capture)))
+    console.print(handshake_table(shown), "")
+    return output / f"{kinds[0][1]}.pcapng"
+
+
 def show(
     network: RemoteAccess,
     ends: tuple[Connection, Connection],
     url: str,
     expected: str,
     capture: Path,
-) -> None:
+) -> Sequence[HandshakeMessage]:
     """Bring a connection up, show its handshake, and fetch a file over it."""
     on_gateway, on_station = ends
     with Caravan(network.sg, on_gateway) as gateway:
         gateway.wait_ready()
         with Caravan(network.ms, on_station, options=["--capture", str(capture)]) as station:
-            follow_handshake(station)
+            messages = follow_handshake(station)
             fetched = download(network.ms, url)
     verdict = "[green]hash equal[/]" if fetched.sha256 == expected else "[red]hash DIFFERS[/]"
     console.print(
@@ -135,10 +162,12 @@ def show(
     )
     if fetched.sha256 != expected:
         raise typer.Exit(1)
+    return messages
 
 
-def follow_handshake(station: Caravan) -> None:
-    """Print each message of the key exchange when the client logs it, until the tunnel is up."""
+def follow_handshake(station: Caravan) -> list[HandshakeMessage]:
+    """Print each message of the key exchange when the client logs it, until the tunnel is up;
+    returns them."""
     shown: list[HandshakeMessage] = []
     deadline = time.monotonic() + READY_S
     is_ready = False
@@ -151,6 +180,7 @@ def follow_handshake(station: Caravan) -> None:
             shown.append(message)
             console.print(handshake_line(len(shown), message, shown[0].time_s))
         time.sleep(POLL_S)
+    return shown
 
 
 def handshake_line(number: int, message: HandshakeMessage, first_s: float) -> str:
@@ -163,6 +193,30 @@ def handshake_line(number: int, message: HandshakeMessage, first_s: float) -> st
         f"{message.size_bytes:5} bytes in {message.datagrams} datagram{plural:<1}  "
         f"{message.payloads}"
     )
+
+
+def handshake_table(shown: Sequence[Shown]) -> Table:
+    """The totals of each key exchange, one row each."""
+    table = Table(
+        title="What each key exchange takes",
+        caption="bytes of UDP payload; from the station's first message to the last one, as it saw "
+        "them",
+        title_justify="left",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+    )
+    table.add_column("key exchange", no_wrap=True)
+    for heading in ("messages", "datagrams", "bytes", "ms"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for what, messages in shown:
+        table.add_row(
+            what,
+            str(len(messages)),
+            str(sum(message.datagrams for message in messages)),
+            f"{sum(message.size_bytes for message in messages):,}",
+            _number(elapsed_ms(messages), 1),
+        )
+    return table
 
 
 def measure_all(network: RemoteAccess, keys: Keys, seconds: int, output: Path) -> list[Cost]:
@@ -224,25 +278,30 @@ def open_commands(capture: Path) -> tuple[str, str]:
 
 
 def show_roam(output: Path, keys: Keys) -> None:
-    """Let a station of IKEv2 change its network under a download, and show the gap."""
+    """Let a station of IKEv2 change its network under a download, and show the download's gap."""
     console.print("[bold]MOBIKE[/]: a station leaves one network for another under a download")
     with RoamNetwork(output / "roam") as network:
-        gateway, station = ikev2_ends(keys)
+        gateway, station = tunnel_ends(keys)
         with (
             Caravan(network.sg, gateway).wait_ready(),
             Caravan(network.ms, station).wait_ready(),
             endless_download(network.ms, network.server, SERVER_ADDRESS) as fetching,
         ):
-            pinging = Pinging(network.ms)
             for place in (CELL, WIFI):
-                gap = pinging.gap(network.move(place))
-                fetching.wait_for_more()
-                console.print(
-                    f"  to {place.name}: the first answer {gap.first_s * 1000:.0f} ms after the "
-                    f"new link is up; a round trip is {ROUND_TRIP_S * 1000:.0f} ms"
-                )
-            pinging.stop()
+                with Growth(fetching.path) as growth:
+                    time.sleep(SETTLE_S)
+                    network.move(place)
+                    fetching.wait_for_more()
+                console.print(roam_line(place.name, growth.longest_pause_s()))
     console.print("  the same tunnel, keys and TCP connection, and the same octets\n")
+
+
+def roam_line(place: str, gap_s: float) -> str:
+    """One line: where the station went, and the download's gap."""
+    return (
+        f"  to {place}: the download pauses for {gap_s * 1000:.0f} ms, in which TCP repeats what "
+        f"was lost; a round trip is {ROUND_TRIP_S * 1000:.0f} ms"
+    )
 
 
 def show_walk(output: Path) -> Path:

@@ -33,6 +33,12 @@ def keys(authority: CaravanAuthority) -> Keys:
 
 
 @pytest.fixture
+def version() -> int:
+    """The version of IKE; a test that has IKEv1, or both, is parametrized with it."""
+    return 2
+
+
+@pytest.fixture
 def output(tmp_path: Path) -> Path:
     """The folder of a test's network for logs; pytest keeps it when the test fails."""
     return tmp_path / "logs"

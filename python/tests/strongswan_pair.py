@@ -85,15 +85,27 @@ def connected(
     """Start both ends: ours is the station (`is_initiator`) or the gateway."""
     with RemoteAccess(config, output) as network:
         serve_files(network.server, output / "www", SERVER_ADDRESS)
-        if is_initiator:
-            charon = strongswan(network.sg, gateway)
-            ours = Caravan(network.ms, station).wait_ready()
-        else:
-            ours = Caravan(network.sg, gateway).wait_ready()
-            charon = strongswan(network.ms, station)
-            charon.initiate()
-            ours.wait_until(True)
-        yield Pair(network, ours, charon)
+        yield join(network, gateway, station, is_initiator=is_initiator, strongswan=strongswan)
+
+
+def join(
+    network: RemoteAccess,
+    gateway: Connection,
+    station: Connection,
+    *,
+    is_initiator: bool,
+    strongswan: Callable[[Host, Connection], StrongSwan] = StrongSwan,
+) -> Pair:
+    """Start both ends on a network that is there; they end with it."""
+    if is_initiator:
+        charon = strongswan(network.sg, gateway)
+        ours = Caravan(network.ms, station).wait_ready()
+    else:
+        ours = Caravan(network.sg, gateway).wait_ready()
+        charon = strongswan(network.ms, station)
+        charon.initiate()
+        ours.wait_until(True)
+    return Pair(network, ours, charon)
 
 
 def settle(is_so: Callable[[], bool], within_s: float = SETTLE_S) -> None:

@@ -104,9 +104,13 @@ def drive(network: RemoteAccess) -> int:
     )
 
 
-@pytest.mark.parametrize("suite", ["aes128gcm16", "chacha20poly1305", "aes128-sha1", "3des-md5"])
+@pytest.mark.parametrize(
+    ("suite", "version"),
+    [("aes128gcm16", 2), ("chacha20poly1305", 2), ("aes128-sha1", 2), ("3des-md5", 1)],
+    ids=lambda value: value if isinstance(value, str) else f"ikev{value}",
+)
 def test_the_packet_threads_ask_for_no_memory(
-    suite: str, keys: Keys, output: Path, monkeypatch: pytest.MonkeyPatch
+    suite: str, version: int, keys: Keys, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output.mkdir(parents=True, exist_ok=True)
     source, library, folder = output / "counter.c", output / "counter.so", output / "counts"
@@ -114,7 +118,7 @@ def test_the_packet_threads_ask_for_no_memory(
     folder.mkdir()
     argv = ["cc", "-O1", "-shared", "-fPIC", "-o", str(library), str(source)]
     subprocess.run(argv, check=True, capture_output=True)
-    ends = tunnel_ends(keys, f"{suite}-modp2048")
+    ends = tunnel_ends(keys, suite, version=version)
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         monkeypatch.setenv("LD_PRELOAD", str(library))
         monkeypatch.setenv("ALLOCATIONS", str(folder))

@@ -65,7 +65,7 @@ def two_modes(host: Host, connection: Connection) -> Path:
 def test_a_flood_of_forged_first_messages_is_bounded_and_main_mode_is_still_served(
     keys: Keys, output: Path
 ) -> None:
-    on_gateway, on_station = tunnel_ends(keys, SUITE)
+    on_gateway, on_station = tunnel_ends(keys, SUITE, version=1)
     count = HALF_OPEN + 200
     with contextlib.ExitStack() as stack:
         network = stack.enter_context(RemoteAccess(RemoteAccessConfig(has_nat=False), output))
@@ -106,7 +106,7 @@ def test_a_flood_of_forged_first_messages_is_bounded_and_main_mode_is_still_serv
 
 
 def test_rubbish_at_both_ports_is_counted_to_the_last_datagram(keys: Keys, output: Path) -> None:
-    on_gateway, on_station = tunnel_ends(keys, SUITE)
+    on_gateway, on_station = tunnel_ends(keys, SUITE, version=1)
     with (
         RemoteAccess(RemoteAccessConfig(has_nat=False), output) as network,
         Caravan(network.sg, on_gateway) as gateway,
@@ -138,7 +138,7 @@ def test_rubbish_at_both_ports_is_counted_to_the_last_datagram(keys: Keys, outpu
 
 
 def test_a_stranger_fills_neither_the_log_nor_a_queue_unseen(keys: Keys, output: Path) -> None:
-    on_gateway, on_station = tunnel_ends(keys, SUITE)
+    on_gateway, on_station = tunnel_ends(keys, SUITE, version=1)
     count = 5000
     with (
         RemoteAccess(RemoteAccessConfig(has_nat=False), output) as network,
@@ -162,7 +162,7 @@ def test_a_stranger_fills_neither_the_log_nor_a_queue_unseen(keys: Keys, output:
 def test_answers_that_reach_nobody_are_counted_and_do_not_fill_the_log(
     keys: Keys, output: Path
 ) -> None:
-    on_gateway, on_station = tunnel_ends(keys, SUITE)
+    on_gateway, on_station = tunnel_ends(keys, SUITE, version=1)
     count = 400
     with (
         RemoteAccess(RemoteAccessConfig(has_nat=False), output) as network,
@@ -217,7 +217,7 @@ def set_octets(message: bytes, at: int, octets: bytes) -> bytes:
 
 
 def test_altered_and_repeated_packets_are_dropped_by_reason(keys: Keys, output: Path) -> None:
-    ends = tunnel_ends(keys, SUITE)
+    ends = tunnel_ends(keys, "aes128gcm16")
     with tunnel(ends, output) as (network, gateway):
         echoes = echo_requests(network, output)
         assert len(echoes) == 5
@@ -246,7 +246,7 @@ def test_altered_and_repeated_packets_are_dropped_by_reason(keys: Keys, output: 
 def test_bad_padding_is_counted_where_nothing_else_protects_a_packet(
     keys: Keys, output: Path
 ) -> None:
-    ends = tunnel_ends(keys, "des-modp2048")
+    ends = tunnel_ends(keys, "des-modp2048", version=1)
     with tunnel(ends, output) as (network, gateway):
         packet = echo_requests(network, output)[-1]
         with raw_socket(network.ms) as send:
@@ -263,7 +263,7 @@ def test_bad_padding_is_counted_where_nothing_else_protects_a_packet(
 def test_a_clear_packet_that_claims_an_inner_address_does_not_pass_the_gateway(
     keys: Keys, output: Path
 ) -> None:
-    ends = tunnel_ends(keys, SUITE)
+    ends = tunnel_ends(keys, "aes128gcm16")
     with tunnel(ends, output) as (network, gateway):
         (inner,) = (text.partition("/")[0] for text in network.ms.addresses("caravan0"))
         forged = icmp_packet(inner, SERVER_ADDRESS)
@@ -286,7 +286,7 @@ def test_a_clear_packet_that_belongs_into_the_tunnel_does_not_reach_the_station(
     keys: Keys, output: Path
 ) -> None:
     """From the protected network to the station's outer and inner addresses."""
-    ends = tunnel_ends(keys, SUITE)
+    ends = tunnel_ends(keys, "aes128gcm16")
     with (
         RemoteAccess(RemoteAccessConfig(), output) as network,
         Caravan(network.sg, ends[0]) as gateway,
@@ -338,7 +338,7 @@ def test_both_ends_hear_of_a_station_s_wrong_certificate(
 ) -> None:
     wrong = out_of_date(tmp_path / "openssl", "ms.example")
     sentence = "certificate CN=ms.example expired at"
-    ends = tunnel_ends(wrong, SUITE)
+    ends = tunnel_ends(wrong, SUITE, version=1)
     check_refusal(ends, is_aggressive, sentence, output, is_gateway_refusing=True)
 
 
@@ -346,7 +346,7 @@ def test_a_gateway_refuses_a_certificate_for_another_use(tmp_path: Path, output:
     authority = OpensslAuthority(tmp_path / "openssl")
     own = PublicKey(authority.issue("sg.example"), authority)
     coder = authority.issue("ms.example", extended_usage="codeSigning")
-    ends = tunnel_ends(Keys(own, PublicKey(coder, authority)), SUITE)
+    ends = tunnel_ends(Keys(own, PublicKey(coder, authority)), SUITE, version=1)
     sentence = "certificate CN=ms.example may not be used for this"
     check_refusal(ends, True, sentence, output, is_gateway_refusing=True)
 
@@ -358,7 +358,7 @@ def test_a_gateway_refuses_a_certificate_of_an_authority_that_it_does_not_know(
     # The station trusts the gateway's authority all the same.
     credentials = stranger.issue("ms.example")
     foreign = Keys(keys.gateway, PublicKey(credentials, keys.gateway.authority))
-    ends = tunnel_ends(foreign, SUITE)
+    ends = tunnel_ends(foreign, SUITE, version=1)
     sentence = "certificate CN=ms.example was issued by CN=Another CA, which is not trusted"
     check_refusal(ends, True, sentence, output, is_gateway_refusing=True)
 
@@ -366,7 +366,7 @@ def test_a_gateway_refuses_a_certificate_of_an_authority_that_it_does_not_know(
 def test_messages_that_come_again_or_come_back_are_counted_and_change_nothing(
     keys: Keys, output: Path
 ) -> None:
-    on_gateway, on_station = tunnel_ends(keys, SUITE)
+    on_gateway, on_station = tunnel_ends(keys, SUITE, version=1)
     with contextlib.ExitStack() as stack:
         network = stack.enter_context(RemoteAccess(RemoteAccessConfig(has_nat=False), output))
         gateway = stack.enter_context(Caravan(network.sg, on_gateway)).wait_ready()
@@ -402,7 +402,7 @@ def test_messages_that_come_again_or_come_back_are_counted_and_change_nothing(
 def test_both_ends_hear_of_an_identity_that_is_not_pinned(
     is_aggressive: bool, keys: Keys, output: Path
 ) -> None:
-    on_gateway, on_station = tunnel_ends(keys, SUITE)
+    on_gateway, on_station = tunnel_ends(keys, SUITE, version=1)
     ends = (replace(on_gateway, remote_id="somebody.example"), on_station)
     sentence = "the peer identifies itself as ms.example; we accept somebody.example"
     check_refusal(ends, is_aggressive, sentence, output, is_gateway_refusing=True)
@@ -414,7 +414,7 @@ def test_a_station_refuses_a_gateway_s_wrong_certificate(
 ) -> None:
     wrong = out_of_date(tmp_path / "openssl", "sg.example")
     sentence = "certificate CN=sg.example expired at"
-    ends = tunnel_ends(wrong, SUITE)
+    ends = tunnel_ends(wrong, SUITE, version=1)
     check_refusal(ends, is_aggressive, sentence, output, is_gateway_refusing=False)
 
 

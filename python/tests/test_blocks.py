@@ -22,11 +22,12 @@ pytestmark = pytest.mark.root
 GATEWAY_NAME = "gateway.example"
 SENTENCE = f"{PRIVATE_NETWORK} stays blocked; `caravan down road` unblocks that"
 Ends = tuple[Connection, Connection]
+BOTH = pytest.mark.parametrize("version", [1, 2], ids=["ikev1", "ikev2"])
 
 
-@pytest.fixture(scope="module")
-def ends(keys: Keys) -> Ends:
-    return tunnel_ends(keys, "aes128gcm16-modp2048")
+@pytest.fixture
+def ends(version: int, keys: Keys) -> Ends:
+    return tunnel_ends(keys, "aes128gcm16", version=version)
 
 
 @pytest.fixture
@@ -56,6 +57,7 @@ def assert_blocked(host: Host, told: str, before: list[str]) -> None:
     assert tables(host) == before
 
 
+@BOTH
 def test_giving_up_after_a_crash_keeps_the_block(network: RemoteAccess, ends: Ends) -> None:
     before = tables(network.ms)
     with Caravan(network.sg, ends[0]) as gateway:
@@ -109,6 +111,7 @@ def test_the_block_is_there_while_the_name_of_the_gateway_is_not(
         assert network.ms.unreachable_routes() == [PRIVATE_NETWORK]
 
 
+@BOTH
 def test_a_tunnel_that_takes_all_finds_its_gateway_by_name(
     network: RemoteAccess, ends: Ends
 ) -> None:

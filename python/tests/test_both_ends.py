@@ -43,7 +43,6 @@ from caravan.testbed.traffic import (
 from caravan.threeways.measurement import (
     PUBLISHED_HTTP_PORT,
     Keys,
-    ikev2_ends,
     transport_ends,
     tunnel_ends,
 )
@@ -54,7 +53,9 @@ pytestmark = pytest.mark.root
 FILE_BYTES = 1_000_000
 PUBLISHED_URL = f"http://{GATEWAY_ADDRESS}:{PUBLISHED_HTTP_PORT}/file"
 PRIVATE_URL = f"http://{SERVER_ADDRESS}/file"
-SUITES = [policy for policy in POLICIES if policy != "none"]
+NEW = ("aes128-sha1", "aes128gcm16", "chacha20poly1305")
+OLD = tuple(policy for policy in POLICIES if policy not in ("none", *NEW))
+"""The legacy suites; they go with IKEv1."""
 
 
 @contextlib.contextmanager
@@ -69,10 +70,16 @@ def connected(
             yield station.wait_ready()
 
 
-@pytest.mark.parametrize("suite", SUITES)
-def test_every_suite_carries_a_file_in_transport_mode(suite: str, keys: Keys, output: Path) -> None:
+@pytest.mark.parametrize(
+    ("suite", "version"),
+    [*((suite, 1) for suite in (*OLD, *NEW)), *((suite, 2) for suite in NEW)],
+)
+def test_every_suite_carries_a_file_in_transport_mode(
+    suite: str, version: int, keys: Keys, output: Path
+) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
-    ends = transport_ends(keys, f"{suite}-modp2048")
+    proposal = f"{suite}-modp2048" if version == 1 else suite
+    ends = transport_ends(keys, proposal, version=version)
     with (
         RemoteAccess(RemoteAccessConfig(), output) as network,
         connected(network, ends, output / "www") as station,
@@ -81,10 +88,15 @@ def test_every_suite_carries_a_file_in_transport_mode(suite: str, keys: Keys, ou
         assert len(station.handshake()) == 6
 
 
-@pytest.mark.parametrize("suite", SUITES)
-def test_every_suite_carries_a_file_in_tunnel_mode(suite: str, keys: Keys, output: Path) -> None:
+@pytest.mark.parametrize(
+    ("suite", "version"), [*((suite, 1) for suite in OLD), *((suite, 2) for suite in NEW)]
+)
+def test_every_suite_carries_a_file_in_tunnel_mode(
+    suite: str, version: int, keys: Keys, output: Path
+) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
-    ends = tunnel_ends(keys, f"{suite}-modp2048")
+    proposal = f"{suite}-modp2048" if version == 1 else suite
+    ends = tunnel_ends(keys, proposal, version=version)
     with (
         RemoteAccess(RemoteAccessConfig(), output) as network,
         connected(network, ends, output / "www") as station,
@@ -92,15 +104,17 @@ def test_every_suite_carries_a_file_in_tunnel_mode(suite: str, keys: Keys, outpu
         fetched = download(network.ms, PRIVATE_URL)
         assert fetched.sha256 == expected
         assert fetched.local_address.startswith("10.99.0.")
-        assert len(station.handshake()) == 8
+        # IKEv1 has two more for the address, IKEv2 two more for ML-KEM.
+        assert len(station.handshake()) == (8 if version == 1 else 6)
 
 
+@pytest.mark.parametrize("version", [1, 2], ids=["ikev1", "ikev2"])
 def test_two_stations_with_equal_addresses_and_ports_download_at_once(
-    authority: CaravanAuthority, keys: Keys, output: Path
+    version: int, authority: CaravanAuthority, keys: Keys, output: Path
 ) -> None:
     """RFC 3948 §5.2: only the pool addresses distinguish their transport SAs."""
     expected = make_file(output / "www/file", 4 * FILE_BYTES)
-    on_gateway, on_station = transport_ends(keys, "aes128gcm16-modp2048")
+    on_gateway, on_station = transport_ends(keys, "aes128gcm16", version=version)
     other = PublicKey(authority.issue("other.example"), authority)
     on_other = replace(on_station, auth=other, local_id="other.example")
     with RemoteAccess(RemoteAccessConfig(stations=2), output) as network:
@@ -162,7 +176,7 @@ def test_without_a_nat_esp_goes_in_udp_unless_it_is_told_not_to(
 
 def test_a_download_survives_rebindings_of_the_nat(keys: Keys, output: Path) -> None:
     expected = make_file(output / "www/file", 3 * FILE_BYTES)
-    ends = tunnel_ends(keys, "aes128gcm16-modp2048")
+    ends = tunnel_ends(keys, "aes128gcm16")
     with (
         RemoteAccess(RemoteAccessConfig(), output) as network,
         connected(network, ends, output / "www"),
@@ -180,7 +194,7 @@ def test_a_download_survives_rebindings_of_the_nat(keys: Keys, output: Path) -> 
 
 def test_the_first_packet_brings_the_tunnel_up(keys: Keys, output: Path) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
-    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16")
     waiting = replace(on_station, start="on-traffic")
     with (
         RemoteAccess(RemoteAccessConfig(), output) as network,
@@ -209,7 +223,7 @@ def test_the_first_packet_brings_the_tunnel_up(keys: Keys, output: Path) -> None
 
 def test_a_transport_connection_comes_up_at_the_first_packet(keys: Keys, output: Path) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
-    on_gateway, on_station = transport_ends(keys, "aes128gcm16-modp2048")
+    on_gateway, on_station = transport_ends(keys, "aes128gcm16")
     with (
         RemoteAccess(RemoteAccessConfig(), output) as network,
         Caravan(network.sg, on_gateway) as gateway,
@@ -226,7 +240,7 @@ def test_a_transport_connection_comes_up_at_the_first_packet(keys: Keys, output:
 
 def test_nothing_leaks_after_a_crash_until_down(keys: Keys, output: Path) -> None:
     make_file(output / "www/file", FILE_BYTES)
-    ends = tunnel_ends(keys, "aes128gcm16-modp2048")
+    ends = tunnel_ends(keys, "aes128gcm16")
     # Nothing blocks clear packets on the network: what the station does not block would arrive.
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         network.open_clear_route()
@@ -248,7 +262,7 @@ def test_a_gateway_that_ends_lets_nothing_out_in_clear(
     ending: signal.Signals, keys: Keys, output: Path
 ) -> None:
     make_file(output / "www/file", 40 * FILE_BYTES)
-    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16")
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         # Without its tunnels everything would be sent this way.
         network.sg.add_route("default", OPERATOR_ADDRESSES[0])
@@ -277,7 +291,7 @@ def test_a_gateway_that_ends_lets_nothing_out_in_clear(
 
 
 def test_a_gateway_s_on_failure_pass_leaves_no_block(keys: Keys, output: Path) -> None:
-    on_gateway, _ = tunnel_ends(keys, "aes128gcm16-modp2048")
+    on_gateway, _ = tunnel_ends(keys, "aes128gcm16")
     with (
         RemoteAccess(RemoteAccessConfig(), output) as network,
         Caravan(network.sg, replace(on_gateway, on_failure="pass")) as gateway,
@@ -288,7 +302,7 @@ def test_a_gateway_s_on_failure_pass_leaves_no_block(keys: Keys, output: Path) -
 
 def test_a_stopped_station_leaves_its_host_as_it_was(keys: Keys, output: Path) -> None:
     make_file(output / "www/file", FILE_BYTES)
-    ends = tunnel_ends(keys, "aes128gcm16-modp2048")
+    ends = tunnel_ends(keys, "aes128gcm16")
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         before = host_state(network)
         with connected(network, ends, output / "www") as station:
@@ -302,7 +316,7 @@ def test_a_stopped_station_leaves_its_host_as_it_was(keys: Keys, output: Path) -
 
 def test_the_policy_none_takes_the_same_path_in_clear(keys: Keys, output: Path) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
-    on_gateway, on_station = transport_ends(keys, "none")
+    on_gateway, on_station = transport_ends(keys, "none", version=1)
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         serve_files(network.server, output / "www", SERVER_ADDRESS)
         before = host_state(network)
@@ -323,7 +337,7 @@ def test_the_policy_none_takes_the_same_path_in_clear(keys: Keys, output: Path) 
 
 def test_a_server_sees_the_pool_s_address_where_the_file_wants_it(keys: Keys, output: Path) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
-    ends = transport_ends(keys, "aes128gcm16-modp2048")
+    ends = transport_ends(keys, "aes128gcm16")
     with (
         RemoteAccess(RemoteAccessConfig(), output) as network,
         connected(network, ends, output / "www") as station,
@@ -399,9 +413,8 @@ def test_a_station_has_an_inner_address_of_each_family(
     version: int, networks: tuple[str, str], keys: Keys, output: Path
 ) -> None:
     """Both addresses are assigned at once and kept. With IKEv1 each network has its own child."""
-    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
-    if version == 2:
-        on_gateway, on_station = ikev2_ends(keys)
+    suite = "aes128gcm16-modp2048" if version == 1 else ""
+    on_gateway, on_station = tunnel_ends(keys, suite, version=version)
     both = json.dumps(networks)
     with RemoteAccess(RemoteAccessConfig(is_dual_stack=True), output) as network:
         files = [write_files(network.sg, on_gateway), write_files(network.ms, on_station)]
@@ -431,12 +444,12 @@ def test_a_station_has_an_inner_address_of_each_family(
             assert {pool["lent"] for pool in stations["pools"]} <= {0, 1}
 
 
-@pytest.mark.parametrize("has_nat", [True, False], ids=["nat", "raw"])
+@pytest.mark.parametrize(("has_nat", "version"), [(True, 2), (False, 1)], ids=["nat", "raw"])
 def test_a_published_udp_port_takes_and_gives_datagrams_longer_than_the_links(
-    has_nat: bool, keys: Keys, output: Path
+    has_nat: bool, version: int, keys: Keys, output: Path
 ) -> None:
     """RFC 4303 §3.3.4: transport mode protects whole datagrams; the hosts fragment them."""
-    ends = transport_ends(keys, "aes128gcm16")
+    ends = transport_ends(keys, "aes128gcm16", version=version)
     with (
         RemoteAccess(RemoteAccessConfig(has_nat=has_nat), output) as network,
         connected(network, ends, output) as station,
@@ -481,7 +494,7 @@ for attempt in range(3):
 
 
 def test_a_strict_reverse_path_filter_is_named(keys: Keys, output: Path) -> None:
-    on_gateway, on_station = transport_ends(keys, "aes128gcm16-modp2048")
+    on_gateway, on_station = transport_ends(keys, "aes128gcm16")
     with (
         RemoteAccess(RemoteAccessConfig(), output) as network,
         Caravan(network.sg, on_gateway) as gateway,
@@ -502,7 +515,7 @@ def test_a_strict_reverse_path_filter_is_named(keys: Keys, output: Path) -> None
 
 
 def test_a_file_is_checked_without_a_network(keys: Keys, output: Path) -> None:
-    _, on_station = transport_ends(keys, "aes128gcm16-modp2048")
+    _, on_station = transport_ends(keys, "aes128gcm16")
     named = replace(on_station, remote_addrs="gateway.invalid")
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         # A DNS server that refuses at once: the machine's own may be slow.
@@ -551,7 +564,7 @@ def test_the_link_loses_what_it_is_told_to(output: Path) -> None:
 def test_both_directions_at_once_take_two_threads(keys: Keys, output: Path) -> None:
     """The second packet thread takes over one direction while both are busy, and returns it."""
     # The suite is so slow that one thread is not enough for it on any machine.
-    ends = tunnel_ends(keys, "3des-md5-modp2048")
+    ends = tunnel_ends(keys, "3des-md5-modp2048", version=1)
     both_ways = ["iperf3", "-c", SERVER_ADDRESS, "--bidir", "-t", "2"]
     with (
         RemoteAccess(RemoteAccessConfig(), output) as network,

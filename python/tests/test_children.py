@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from strongswan_pair import Pair, connected, road_warrior, settle
+from strongswan_pair import Pair, connected, join, road_warrior, settle
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan, order
@@ -26,6 +26,9 @@ pytestmark = pytest.mark.root
 
 FILE_BYTES = 1_000_000
 ROLES = pytest.mark.parametrize("is_initiator", [True, False], ids=["initiator", "responder"])
+MIDDLE, MIDDLE_NETWORK = "10.20.0.2", "10.20.0.0/24"
+FARTHER, FARTHER_NETWORK = "10.30.0.2", "10.30.0.0/24"
+"""Two more networks behind the gateway, and the server there."""
 HYBRID = "aes256gcm16-curve25519-ke1_mlkem768"
 PLAIN = "aes128gcm16"
 
@@ -232,6 +235,52 @@ def test_a_range_of_ports_is_narrowed_and_passes_what_is_in_it(
         pair.charon.rekey_child()
         order(pair.ours.host, "rekey", "road").check()
         settle(lambda: pair.fetch() == expected)
+
+
+@ROLES
+def test_several_networks_and_a_range_of_ports_are_one_child_with_charon(
+    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    """RFC 7296 §2.9: each side of a child has as many selectors as it needs."""
+    expected = make_file(output / "www/file", FILE_BYTES)
+    gateway, station = ends(keys, PLAIN)
+    near, range_of = gateway.local_ts, f"{FARTHER_NETWORK}[tcp/50-2000]"
+    gateway = replace(gateway, local_ts=f"{near},{MIDDLE_NETWORK},{range_of}")
+    station = replace(station, remote_ts=f"{near},{MIDDLE_NETWORK},{FARTHER_NETWORK}[tcp/1-1000]")
+    wanted = [near, MIDDLE_NETWORK, f"{FARTHER_NETWORK}[tcp/50-1000]"]
+    with RemoteAccess(RemoteAccessConfig(), output) as bed:
+        serve_files(bed.server, output / "www", SERVER_ADDRESS)
+        for place, ports in ((MIDDLE, (80,)), (FARTHER, (80, 1500))):
+            bed.sg.add_address("lan0", f"{place[:-1]}1/24")
+            bed.server.add_address("lan0", f"{place}/24")
+            for port in ports:
+                serve_files(bed.server, output / "www", place, port)
+        pair = join(bed, gateway, station, is_initiator=is_initiator)
+        for renewed in (False, True):
+            if renewed:
+                pair.charon.rekey_child()
+                order(pair.ours.host, "rekey", "road").check()
+            settle(lambda: pair.fetch() == expected)
+            (session,) = pair.ours.status()["connections"][0]["sessions"]
+            (child,) = session["children"]
+            ours = child["remote_ts" if is_initiator else "local_ts"].split(",")
+            assert sorted(ours) == sorted(wanted)
+            listed = pair.charon.swanctl("--list-sas").stdout
+            (theirs,) = {
+                line.split(maxsplit=1)[1]
+                for line in listed.splitlines()
+                if line.split()[:1] == ["local" if is_initiator else "remote"]
+                and MIDDLE_NETWORK in line
+            }
+            assert sorted(theirs.split()) == sorted(wanted)
+            assert pair.fetch() == expected
+            for place in (MIDDLE, FARTHER):
+                assert download(bed.ms, f"http://{place}/file").sha256 == expected
+            assert ping(bed.ms, MIDDLE, 3, 0.05).received == 3
+            # What no selector holds: another protocol, and a port above the range.
+            assert ping(bed.ms, FARTHER, 3, 0.05).received == 0
+            with pytest.raises(CommandFailed):
+                download(bed.ms, f"http://{FARTHER}:1500/file", timeout_s=1)
 
 
 def test_two_caravans_pass_several_ranges_of_ports_and_nothing_else(

@@ -6,6 +6,8 @@ import subprocess
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from caravan.testbed.caravan import caravan_toml
 from caravan.testbed.connection import Connection, PublicKey, Published, SharedKey
 from caravan.testbed.pki import CaravanAuthority, Credentials
@@ -23,6 +25,8 @@ def test_the_gateway_s_file_says_what_the_connection_says(tmp_path: Path) -> Non
         public_key(tmp_path),
         local_id="sg.example",
         mode="transport",
+        version=1,
+        is_aggressive=True,
         pool="10.99.0.0/24",
         publish=(Published(8080, "10.10.0.2:80"),),
         is_legacy=False,
@@ -61,13 +65,21 @@ def test_a_secret_with_quotes_stays_one_value() -> None:
     connection = Connection(SharedKey('a "quoted" secret'), remote_addrs="192.0.2.1")
     read = tomllib.loads(caravan_toml(connection))
     road = read["connections"]["road"]
+    assert road["version"] == 2
+    assert "aggressive" not in road
     assert road["local"]["secret"] == road["remote"]["secret"] == 'a "quoted" secret'
     assert road["remote_addrs"] == ["192.0.2.1"]
 
 
+def test_aggressive_mode_is_of_ikev1_alone() -> None:
+    with pytest.raises(ValueError, match="version must be 1"):
+        Connection(SharedKey("secret"), is_aggressive=True)
+
+
 def test_strongswan_gets_one_setting_a_line() -> None:
-    text = swanctl_conf(Connection(SharedKey("secret"), is_aggressive=False, child_rekey_s=9))
+    text = swanctl_conf(Connection(SharedKey("secret"), child_rekey_s=9))
     lines = [line.strip() for line in text.splitlines()]
+    assert "version = 2" in lines
     assert "aggressive = no" in lines
     assert "auth = psk" in lines
     assert lines.count("rekey_time = 9s") == 1

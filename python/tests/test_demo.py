@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import io
 import re
 import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,14 +15,18 @@ import pytest
 import typer
 from rich.console import Console
 from sizes_by_hand import POLICIES, Policy
+from waiting import wait_for
 
 from caravan import demo, guest
 from caravan.demo import (
     MARKER,
+    Shown,
     cost_table,
     handshake_line,
+    handshake_table,
     open_commands,
     own_folder,
+    roam_line,
     wire_cell,
 )
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
@@ -27,14 +34,14 @@ from caravan.testbed.caravan import Caravan, HandshakeMessage
 from caravan.testbed.connection import PublicKey
 from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.remote_access import GATEWAY_ADDRESS, SERVER_ADDRESS
-from caravan.testbed.traffic import download, make_file, serve_files
+from caravan.testbed.roaming import ROUND_TRIP_S
+from caravan.testbed.traffic import Growth, download, make_file, serve_files
 from caravan.threeways.measurement import (
     CLEAR,
     PUBLISHED_HTTP_PORT,
     SIZES_BYTES,
     Cost,
     Keys,
-    ikev2_ends,
     measure,
     transport_ends,
     tunnel_ends,
@@ -50,6 +57,77 @@ def test_a_message_is_one_line() -> None:
         *("2", "ms", "<-", "sg", "12.5", "ms", "aggressive"),
         *("1600", "bytes", "in", "2", "datagrams", "SA", "KE", "NONCE"),
     ]
+
+
+def messages(*each: tuple[float, int, int]) -> list[HandshakeMessage]:
+    """Messages with these times in ms, octets and datagrams."""
+    return [
+        HandshakeMessage(at / 1000, "auth", number, "sent", size, datagrams, "SA")
+        for number, (at, size, datagrams) in enumerate(each, start=1)
+    ]
+
+
+def test_key_exchanges_stand_in_one_table_with_their_messages_octets_and_time() -> None:
+    shown = [
+        Shown("IKEv2", messages((10, 564, 1), (11, 281, 1), (11.5, 1575, 2), (13.5, 900, 2))),
+        Shown("IKEv1 of the paper", messages((20, 515, 1), (22.8, 1787, 2), (25, 80, 1))),
+    ]
+    text = io.StringIO()
+    Console(file=text, width=80).print(handshake_table(shown))
+    rows = [line.split() for line in text.getvalue().splitlines() if line.strip()]
+    assert ["key", "exchange", "messages", "datagrams", "bytes", "ms"] in rows
+    at = rows.index(["IKEv2", "4", "6", "3,320", "3.5"])
+    assert rows[at + 1] == ["IKEv1", "of", "the", "paper", "3", "4", "2,382", "5.0"]
+
+
+def test_a_roam_tells_the_gap_of_the_download() -> None:
+    assert roam_line("cell", 0.1412).startswith("  to cell: the download pauses for 141 ms, ")
+
+
+def has_grown(growth: Growth, times: int) -> bool:
+    return len(growth.times_s) == times
+
+
+def test_the_longest_pause_of_a_file_is_between_two_growths(tmp_path: Path) -> None:
+    growth = Growth(tmp_path / "file")
+    assert growth.longest_pause_s() == 0
+    growth.times_s[:] = [1.0, 1.02, 1.04, 1.25, 1.27, 9.0]
+    assert growth.longest_pause_s() == 7.73
+    growth.times_s.clear()
+    with (tmp_path / "file").open("wb", buffering=0) as file, growth:
+        for count, pause_s in enumerate((0.0, 0.3, 0.0), start=1):
+            wait_for(functools.partial(has_grown, growth, count), "the watcher sees it")
+            time.sleep(pause_s)
+            file.write(b"x")
+        wait_for(functools.partial(has_grown, growth, 4), "the watcher sees it")
+    # Its beginning and each growth; a busy machine only makes a pause longer.
+    assert len(growth.times_s) == 4
+    assert growth.longest_pause_s() > 0.29
+
+
+def test_main_shows_the_key_exchanges_then_the_roam_then_the_policies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+
+    def stub(name: str, result: object) -> None:
+        def call(*_: object, **__: object) -> object:
+            said.append(name)
+            return result
+
+        monkeypatch.setattr(demo, name, call)
+
+    stub("enter", None)
+    stub("RemoteAccess", contextlib.nullcontext())
+    monkeypatch.setattr(Keys, "make", lambda _: None)
+    parts = ("show_handshakes", "show_roam", "measure_all", "show_walk", "show_guest")
+    for name in (*parts, "run_and_report", "say_next"):
+        stub(name, [] if name == "measure_all" else tmp_path)
+    text = io.StringIO()
+    monkeypatch.setattr(demo, "console", Console(file=text, width=200))
+    demo.main(tmp_path / "out")
+    assert [name for name in said if name in parts] == list(parts)
+    assert "What each policy costs" in text.getvalue()
 
 
 def test_captured_sizes_stand_beside_both_formulas_and_red_where_they_differ() -> None:
@@ -126,11 +204,11 @@ def test_the_commands_that_are_named_show_what_a_capture_holds(
     host = f"{GATEWAY_ADDRESS}:{PUBLISHED_HTTP_PORT}" if mode == "transport" else SERVER_ADDRESS
     if mode == "ikev2":
         on_gateway, on_station = (
-            replace(end, proposals=suite, is_legacy=True) for end in ikev2_ends(keys)
+            replace(end, proposals=suite, is_legacy=True) for end in tunnel_ends(keys)
         )
     else:
         make_ends = transport_ends if mode == "transport" else tunnel_ends
-        on_gateway, on_station = make_ends(keys, f"{suite}-modp2048")
+        on_gateway, on_station = make_ends(keys, f"{suite}-modp2048", version=1)
     capture = output / "a capture.pcapng"
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         serve_files(network.server, output / "www", SERVER_ADDRESS)
@@ -154,6 +232,41 @@ def test_the_commands_that_are_named_show_what_a_capture_holds(
     quick = ike[ike.index("Exchange type: Quick Mode") :]
     assert "Payload: Security Association" in quick
     assert "Encapsulation-Mode: UDP-Encapsulated" in quick
+
+
+@pytest.mark.root
+def test_the_first_parts_show_ikev2_ikev1_beside_it_and_the_gap_of_a_download(
+    authority: CaravanAuthority, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = make_file(output / "www/file", 100_000)
+    keys = Keys.of(authority)
+    text = io.StringIO()
+    monkeypatch.setattr(demo, "console", Console(file=text, width=400))
+    capture = demo.show_handshakes(output, keys, None, digest)
+    assert capture == output / "ikev2.pcapng" and capture.exists()
+    demo.show_roam(output, keys)
+    lines = text.getvalue().splitlines()
+    assert lines[0] == "IKEv2 with ML-KEM, tunnel mode"
+    assert sum("hash equal" in line for line in lines) == 3
+    # The totals are those of the messages above them.
+    rows = [line.rsplit(maxsplit=4) for line in lines if re.match(r"  IKEv.*\d *$", line)]
+    said = [re.findall(r"  (\d) ms [-<>]+ sg +([\d.]+) ms .* (\d+) bytes", line) for line in lines]
+    exchanges: list[list[tuple[str, str, str]]] = []
+    for ((number, at, octets),) in filter(None, said):
+        if number == "1":
+            exchanges.append([])
+        exchanges[-1].append((number, at, octets))
+    assert len(rows) == len(exchanges) == 3
+    for (_, count, _, octets, elapsed), exchange in zip(rows, exchanges, strict=True):
+        assert int(count) == len(exchange)
+        assert int(octets.replace(",", "")) == sum(int(one[2]) for one in exchange)
+        assert elapsed == exchange[-1][1]
+    assert [row[0].strip()[:5] for row in rows] == ["IKEv2", "IKEv1", "IKEv1"]
+    # What the download was without: a round trip at least, and far less than a new tunnel's.
+    pauses = re.findall(r"to (\w+): the download pauses for (\d+) ms", text.getvalue())
+    assert [place for place, _ in pauses] == ["cell", "wifi"]
+    for _, pause_ms in pauses:
+        assert 1000 * ROUND_TRIP_S <= int(pause_ms) < 5_000
 
 
 @pytest.mark.root

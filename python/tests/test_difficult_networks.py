@@ -69,13 +69,16 @@ def edited(host: Host, connection: Connection, after: str, line: str) -> Path:
 
 
 @pytest.mark.parametrize("has_nat", [True, False], ids=["nat", "plain"])
-@pytest.mark.parametrize("is_aggressive", [True, False], ids=["aggressive", "main"])
+@pytest.mark.parametrize("exchange", ["aggressive", "main", "ikev2"])
 def test_a_gateway_on_another_port_is_reached(
-    has_nat: bool, is_aggressive: bool, keys: Keys, output: Path
+    has_nat: bool, exchange: str, keys: Keys, output: Path
 ) -> None:
     """The provider forwards one port to the port that carries both IKE and ESP."""
     expected = make_file(output / "www/file", FILE_BYTES)
-    ends = both(tunnel_ends(keys, SUITE), is_aggressive=is_aggressive)
+    ends = tunnel_ends(keys)
+    if exchange != "ikev2":
+        old = tunnel_ends(keys, SUITE, version=1)
+        ends = both(old, is_aggressive=exchange == "aggressive")
     with RemoteAccess(RemoteAccessConfig(has_nat=has_nat), output) as network:
         network.sg.load_nft(
             f"""table ip front {{
@@ -135,7 +138,7 @@ def test_a_path_smaller_than_the_links_is_told_to_the_sender(
 
 def test_keepalives_hold_the_mapping_of_a_silent_station(keys: Keys, output: Path) -> None:
     with RemoteAccess(RemoteAccessConfig(udp_timeout_s=2), output) as network:
-        ends = tunnel_ends(keys, SUITE)
+        ends = tunnel_ends(keys)
         address = f'remote_addrs = ["{GATEWAY_ADDRESS}"]'
         for keepalive, is_reached in (("1s", True), ("30s", False)):
             more = f'keepalive = "{keepalive}"\ndpd_delay = "0s"'
@@ -207,7 +210,7 @@ def test_a_kernel_without_offloads_serves_and_status_says_so(
         monkeypatch.setenv("WITHOUT_VNET_HEADER", "1")
     with (
         RemoteAccess(RemoteAccessConfig(), output) as network,
-        tunnel(network, tunnel_ends(keys, SUITE)) as running,
+        tunnel(network, tunnel_ends(keys)) as running,
     ):
         monkeypatch.delenv("LD_PRELOAD")
         serve_files(network.server, output / "www", SERVER_ADDRESS)
@@ -284,7 +287,7 @@ from caravan.testbed.caravan import Caravan
 from caravan.testbed.remote_access import SERVER_ADDRESS
 from caravan.testbed.traffic import ping
 folder = Path(sys.argv[1])
-gateway, station = tunnel_ends(Keys.make(folder / "pki"), "aes128gcm16-modp2048")
+gateway, station = tunnel_ends(Keys.make(folder / "pki"))
 network = RemoteAccess(RemoteAccessConfig(), folder / "logs")
 with network, Caravan(network.sg, gateway) as serving:
     serving.wait_ready()
@@ -353,7 +356,7 @@ SECRET = "correct horse battery staple"
 
 @pytest.mark.parametrize("is_right", [True, False], ids=["right", "wrong"])
 def test_no_log_holds_a_secret(is_right: bool, keys: Keys, output: Path) -> None:
-    ends = both(tunnel_ends(keys, SUITE), auth=SharedKey(SECRET), is_aggressive=False)
+    ends = both(tunnel_ends(keys, SUITE, version=1), auth=SharedKey(SECRET), is_aggressive=False)
     asking = replace(ends[1], auth=SharedKey(SECRET if is_right else f"not {SECRET}"))
     with RemoteAccess(RemoteAccessConfig(), output) as network, contextlib.ExitStack() as stack:
         gateway = stack.enter_context(Caravan(network.sg, ends[0], log_level="trace"))
@@ -389,7 +392,7 @@ def captured_keys(folder: Path) -> set[str]:
 
 
 def test_it_becomes_the_user_that_the_file_names(keys: Keys, output: Path) -> None:
-    on_gateway, on_station = tunnel_ends(keys, SUITE)
+    on_gateway, on_station = tunnel_ends(keys)
     with (
         RemoteAccess(RemoteAccessConfig(), output) as network,
         Caravan(network.sg, on_gateway) as gateway,
@@ -429,7 +432,9 @@ def test_every_group_cipher_and_hash_is_agreed_on(keys: Keys, output: Path) -> N
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         for number, suites in enumerate(zip(PHASE_1, PHASE_2, strict=True)):
             ike, esp = suites
-            ends = both(tunnel_ends(keys, esp), proposals=ike, is_aggressive=number % 2 == 0)
+            ends = both(
+                tunnel_ends(keys, esp, version=1), proposals=ike, is_aggressive=number % 2 == 0
+            )
             with tunnel(network, ends) as (_, station):
                 assert ping(network.ms, SERVER_ADDRESS, 3, 0.05).received == 3
                 (session,) = station.status()["connections"][0]["sessions"]

@@ -12,14 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from newer_peers import needs
 from strongswan_pair import NAMES, connected, road_warrior
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.caravan import Caravan, add_user, remove_user
 from caravan.testbed.connection import Connection, Eap, PublicKey
+from caravan.testbed.host import Host
 from caravan.testbed.remote_access import SERVER_ADDRESS
-from caravan.testbed.strongswan import StrongSwan
+from caravan.testbed.strongswan import RELEASE, NewStrongSwan, StrongSwan
 from caravan.testbed.traffic import download, make_file, ping, serve_files
 
 pytestmark = pytest.mark.root
@@ -124,6 +126,27 @@ def test_a_file_crosses_with_strongswan(
         pair.charon.rekey_ike()
         echoes = ping(pair.network.ms, SERVER_ADDRESS, 20, 0.05)
         assert echoes.received == echoes.sent
+
+
+@needs(RELEASE)
+@ROLES
+def test_certificates_by_tls_1_3_with_strongswan(
+    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    """RFC 9190. strongSwan 5.9 crashes at the server's last word."""
+    expected = make_file(output / "www/file", FILE_BYTES)
+    gateway, station = ends(keys, "tls")
+
+    def with_tls_1_3(host: Host, connection: Connection) -> StrongSwan:
+        options = "tls {\n    version_min = 1.3\n    version_max = 1.3\n  }"
+        return NewStrongSwan(host, connection, options)
+
+    with connected(
+        gateway, station, output, is_initiator=is_initiator, strongswan=with_tls_1_3
+    ) as pair:
+        assert pair.fetch() == expected
+        assert "negotiated TLS 1.3 using suite" in pair.charon.log()
+        assert "EAP method EAP_TLS succeeded, MSK established" in pair.charon.log()
 
 
 @ROLES

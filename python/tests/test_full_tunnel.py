@@ -40,10 +40,15 @@ NOBODY = 65534
 
 @contextlib.contextmanager
 def network_with(
-    keys: Keys, output: Path, more: str = "", remote_ts: tuple[str, ...] = (EVERYTHING,)
+    keys: Keys,
+    output: Path,
+    more: str = "",
+    remote_ts: tuple[str, ...] = (EVERYTHING,),
+    *,
+    version: int = 2,
 ) -> Iterator[tuple[RemoteAccess, Caravan]]:
     """A gateway that protects all of IPv4, and its station with these keys in its connection."""
-    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16", version=version)
     with RemoteAccess(RemoteAccessConfig(is_dual_stack=True), output) as network:
         listed = "[" + ", ".join(f'"{one}"' for one in remote_ts) + "]"
         gateway_file = write_files(network.sg, replace(on_gateway, local_ts="LISTED"))
@@ -77,10 +82,11 @@ def say(host: Host, address: str, port: int) -> None:
         out.sendto(b"anybody there?", (address, port))
 
 
+@pytest.mark.parametrize("version", [1, 2], ids=["ikev1", "ikev2"])
 def test_a_full_tunnel_keeps_the_local_network_and_refuses_the_other_family(
-    keys: Keys, output: Path
+    version: int, keys: Keys, output: Path
 ) -> None:
-    with network_with(keys, output) as (network, station):
+    with network_with(keys, output, version=version) as (network, station):
         before = network.sg.run(["ip", "rule"]).stdout
         with Capture(network.ms, "wan0", output / "wire.pcap") as capture:
             assert ping(network.ms, SERVER_ADDRESS, 2).received == 2
@@ -214,7 +220,7 @@ def test_without_blocks_the_other_family_is_refused_as_long_as_the_process_runs(
 
 
 def test_check_says_what_a_full_tunnel_does(keys: Keys, output: Path) -> None:
-    _, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    _, on_station = tunnel_ends(keys, "aes128gcm16")
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         file = write_files(network.ms, replace(on_station, remote_ts=EVERYTHING))
         said = order(network.ms, "check", str(file)).check().stdout
@@ -224,7 +230,7 @@ def test_check_says_what_a_full_tunnel_does(keys: Keys, output: Path) -> None:
 
 
 def test_a_resolver_that_no_tunnel_leads_to_is_not_asked(keys: Keys, output: Path) -> None:
-    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16")
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         file = write_files(network.sg, on_gateway)
         file.write_text(file.read_text().replace('["10.10.0.53"]', '["9.9.9.9", "10.10.0.53"]'))
@@ -249,7 +255,7 @@ def test_a_resolver_that_no_tunnel_leads_to_is_not_asked(keys: Keys, output: Pat
 
 
 def test_programs_of_the_gateway_itself_reach_stations(keys: Keys, output: Path) -> None:
-    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16")
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         # By default the kernel uses the address of the first interface, which is the outer one
         # here.

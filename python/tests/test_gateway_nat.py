@@ -50,9 +50,9 @@ def hosts(network: Network) -> tuple[Host, Host, Host]:
     return ms, sg, server
 
 
-@pytest.mark.parametrize("mode", ["tunnel", "transport"])
+@pytest.mark.parametrize(("mode", "version"), [("tunnel", 2), ("transport", 2), ("transport", 1)])
 def test_a_gateway_behind_a_nat_serves(
-    mode: str, authority: CaravanAuthority, output: Path
+    mode: str, version: int, authority: CaravanAuthority, output: Path
 ) -> None:
     expected = make_file(output / "www/file", 1_000_000)
     keys = Keys.of(authority)
@@ -60,7 +60,7 @@ def test_a_gateway_behind_a_nat_serves(
         "tunnel": (tunnel_ends, SERVER_ADDRESS),
         "transport": (transport_ends, f"{GATEWAY_ADDRESS}:{PUBLISHED_HTTP_PORT}"),
     }[mode]
-    on_gateway, on_station = make_ends(keys, "aes128gcm16-modp2048")
+    on_gateway, on_station = make_ends(keys, "aes128gcm16", version=version)
     with Network(output) as network:
         ms, sg, server = hosts(network)
         serve_files(server, output / "www", SERVER_ADDRESS)

@@ -112,6 +112,7 @@ def ends(case: Case, keys: tuple[PublicKey, PublicKey]) -> tuple[Connection, Con
     shared = SharedKey("a group key of the fleet")
     both = Connection(
         shared,
+        version=1,
         is_aggressive=case.is_aggressive,
         proposals=case.suites.ike,
         esp_proposals=case.suites.esp,

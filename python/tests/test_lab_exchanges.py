@@ -11,6 +11,7 @@ import pytest
 from caravan import _lab
 from caravan.document import plain
 from caravan.files import find, names
+from caravan.lab.core import kernel, request_with
 from caravan.lab.exchanges import MACHINES, text
 
 ETHERNET = 14
@@ -209,6 +210,32 @@ def test_sae_sends_a_scalar_and_an_element_of_group_19() -> None:
     sizes = [message["bytes"] for message in messages("wifi-sae")]
     # header 24, fields 6; group 2, scalar 32, element 64; then send-confirm 2, confirm 32
     assert sizes[:4] == [128, 128, 64, 64]
+
+
+CHAIN = """name = "chain"
+title = "A station at a gateway"
+seed = 1
+policy = "{policy}"
+accounting = "rfc"
+calendar = 2026-01-01T00:00:00Z
+run = {{ time = "600 s" }}
+traffic = {{ model = "tcp", bytes = "2 KB", direction = "up" }}
+node = [{{ name = "ms", role = "station" }}, {{ name = "sg", role = "gateway" }}]
+link = [{{ from = "ms", to = "sg", link = "{link}" }}]
+"""
+
+
+@pytest.mark.parametrize(("policy", "messages"), [("aes128gcm16", 4), ("aes256gcm16-mlkem768", 6)])
+@pytest.mark.parametrize("link", names("link"))
+def test_ikev2_takes_as_long_over_every_link_as_its_formula_says(
+    link: str, policy: str, messages: int
+) -> None:
+    found = kernel(request_with(find("link", link), CHAIN.format(policy=policy, link=link)))
+    model, exchange = found["model"], found["simulate"]["exchange"]
+    assert exchange["is_up"]
+    assert model["handshake_messages"] == len(exchange["messages"]) == messages
+    assert model["handshake_wire_bytes"] == exchange["wire_bytes"]
+    assert exchange["handshake_s"] == pytest.approx(model["handshake_s"], rel=0.05)
 
 
 @pytest.mark.parametrize("name", MACHINES)

@@ -29,12 +29,16 @@ def certificate_pair(authority: CaravanAuthority) -> tuple[Connection, Connectio
     gateway = Connection(
         PublicKey(authority.issue("sg.example"), authority),
         local_id="sg.example",
+        version=1,
+        is_aggressive=True,
         local_ts=PRIVATE_NETWORK,
         pool=INNER_POOL,
     )
     station = Connection(
         PublicKey(authority.issue("ms.example"), authority),
         local_id="ms.example",
+        version=1,
+        is_aggressive=True,
         remote_id="sg.example",
         remote_addrs=GATEWAY_ADDRESS,
         remote_ts=PRIVATE_NETWORK,
@@ -82,7 +86,7 @@ def test_main_mode_with_a_shared_key_is_rekeyed(
 ) -> None:
     both = Connection(
         SharedKey("a group key of the fleet"),
-        is_aggressive=False,
+        version=1,
         proposals=proposals,
         esp_proposals=esp_proposals,
     )

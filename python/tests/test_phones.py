@@ -1,9 +1,11 @@
 """Profiles for devices without Caravan, read by second implementations; and a strongSwan 5.9 that
-sends the proposals of Apple's, Android's and Windows' own clients, with the certificate of the
-profile or with a user's password. Each case fetches a file and compares its hash.
+sends the proposals of Apple's, Android's and Windows' own clients, those that the profiles
+themselves name, and those of strongSwan's app, with the certificate of the profile or with a user's
+password. Each case fetches a file and compares its hash.
 
 The devices themselves are not here: what they send is from public sources, named in
-`crates/engine/src/ikev2/tests/phones.rs`.
+`crates/engine/src/ikev2/tests/phones.rs`; the app's suites are those of strongSwan's own source,
+`src/frontends/android` (`android_service.c`).
 """
 
 from __future__ import annotations
@@ -94,10 +96,10 @@ def test_a_profile_for_apple_is_a_property_list_with_all_it_needs(
     assert ikev2["RemoteAddress"] == ikev2["RemoteIdentifier"] == GATEWAY
     assert ikev2["ServerCertificateCommonName"] == GATEWAY
     assert ikev2["ServerCertificateIssuerCommonName"] == "Caravan test CA"
-    for key, group in (("IKE", 20), ("Child", 14)):
-        chosen = ikev2[f"{key}SecurityAssociationParameters"]
-        assert chosen["EncryptionAlgorithm"] == "AES-256-GCM"
-        assert chosen["DiffieHellmanGroup"] == group
+    suites = [ikev2[f"{key}SecurityAssociationParameters"] for key in ("IKE", "Child")]
+    assert [suite_of(one, is_child=one is suites[1]) for one in suites] == [
+        *(ASKED.proposals, ASKED.esp)
+    ]
     if is_user:
         assert not password and "com.apple.security.pkcs12" not in payloads
         assert (ikev2["AuthenticationMethod"], ikev2["ExtendedAuthEnabled"]) == ("None", 1)
@@ -112,6 +114,15 @@ def test_a_profile_for_apple_is_a_property_list_with_all_it_needs(
     assert len(re.findall(r"pbeWithSHA1And3-KeyTripleDES-CBC", told)) == 2
     assert re.search(r"MAC: sha1, Iteration \d+", told)
     assert "DNS:phone1" in fields_of(told[told.index("-----BEGIN CERTIFICATE") :])
+
+
+def suite_of(asked: dict[str, Any], *, is_child: bool) -> str:
+    """What a `.mobileconfig` asks for, in strongSwan's words."""
+    assert asked["EncryptionAlgorithm"] == "AES-256-GCM"
+    prf = {"SHA2-256": "prfsha256", "SHA2-384": "prfsha384"}[asked["IntegrityAlgorithm"]]
+    group = {14: "modp2048", 19: "ecp256", 20: "ecp384"}[asked["DiffieHellmanGroup"]]
+    # A child with AES-GCM has no integrity algorithm, and no PRF.
+    return "-".join(["aes256gcm16", *([] if is_child else [prf]), group])
 
 
 def test_the_same_device_keeps_the_identifiers_of_its_profile(
@@ -180,6 +191,8 @@ def test_a_profile_for_strongswans_app_is_json_with_all_it_needs(
     assert read["remote"]["addr"] == read["remote"]["id"] == read["name"] == GATEWAY
     assert base64.b64decode(read["remote"]["cert"]) == _der(authority.certificate)
     assert read["split-tunneling"] == {"subnets": [NETWORK]}
+    # It names no suites: the app offers its own, as `APP` does.
+    assert not {"ike-proposal", "esp-proposal"} & set(read)
     if is_user:
         assert read["local"] == {"eap_id": USER}
         return
@@ -244,8 +257,10 @@ def _der(pem: Path) -> bytes:
 class Client:
     """The messages of a device's own client, in strongSwan's words.
 
-    `chosen`: what charon logs of its IKE SA. `settings`: of its connection. `has_hashes`: it
-    announces hashes for signatures (RFC 7427). `is_named`: it says whom it wants (IDr).
+    `device`: whose profile it has. `chosen`: what charon logs of its IKE SA, and `child` of its
+    first child, where the profile or the app decides that. `settings`: of its connection.
+    `has_hashes`: it announces hashes for signatures (RFC 7427). `is_named`: it says whom it wants
+    (IDr).
     """
 
     device: str
@@ -256,6 +271,8 @@ class Client:
     has_hashes: bool = False
     is_named: bool = True
     identity: str = "phone1"
+    name: str = ""
+    child: str = ""
 
 
 GROUPS = "modp4096-curve25519-modp3072-modp2048"
@@ -288,7 +305,33 @@ CLIENTS = (
         identity="CN=phone1",
     ),
 )
+ASKED = Client(
+    "apple",
+    "aes256gcm16-prfsha384-ecp384",
+    "aes256gcm16-modp2048",
+    "IKE:AES_GCM_16_256/PRF_HMAC_SHA2_384/ECP_384",
+    ("send_certreq = no",),
+    name="apple-profile",
+    child="ESP:AES_GCM_16_256/NO_EXT_SEQ",
+)
+"""An Apple device that sends what the `.mobileconfig` itself names, and nothing else."""
+APP_GROUPS = "curve25519-ecp384-ecp521-modp3072-modp4096-ecp256"
+APP_CBC = "aes256-aes192-aes128-sha384-sha256-sha512-sha1"
+APP_GCM = "aes256gcm16-aes128gcm16-chacha20poly1305"
+APP = Client(
+    "strongswan",
+    "",
+    f"{APP_GCM}-{APP_GROUPS}-modp8192,{APP_CBC}-{APP_GROUPS}-modp2048-modp8192,{APP_GCM},{APP_CBC}",
+    "IKE:AES_GCM_16_128/PRF_HMAC_SHA2_256/CURVE_25519",
+    has_hashes=True,
+    name="strongswan-app",
+    child="ESP:AES_GCM_16_128/NO_EXT_SEQ",
+)
+"""strongSwan's app: the `.sswan` names no suites, so these are the app's own."""
 DEVICES = pytest.mark.parametrize("client", CLIENTS, ids=lambda it: it.device)
+ALL_CLIENTS = pytest.mark.parametrize(
+    "client", (*CLIENTS, ASKED, APP), ids=lambda it: it.name or it.device
+)
 
 
 @pytest.fixture(scope="module")
@@ -304,6 +347,9 @@ def own_of(client: Client, authority: CaravanAuthority, output: Path) -> PublicK
         read = plistlib.loads((folder / "phone1.mobileconfig").read_bytes())
         bags = [it for it in read["PayloadContent"] if "pkcs12" in it["PayloadType"]]
         (folder / "phone1.p12").write_bytes(bags[0]["PayloadContent"])
+    if client.device == "strongswan":
+        app = json.loads((folder / "phone1.sswan").read_text(encoding="utf-8"))
+        (folder / "phone1.p12").write_bytes(base64.b64decode(app["local"]["p12"]))
     options = ("-legacy",) if client.device == "apple" else ()
     told = words_of(folder / "phone1.p12", password, *options)
     certificate, key = output / "own.pem", output / "own.key"
@@ -357,7 +403,7 @@ def ends(
 
 
 @pytest.mark.root
-@DEVICES
+@ALL_CLIENTS
 @PROOFS
 def test_a_file_crosses_as_each_device(
     client: Client,
@@ -373,6 +419,7 @@ def test_a_file_crosses_as_each_device(
         fetched = download(network.ms, f"http://{SERVER_ADDRESS}/file")
         assert fetched.sha256 == expected
         assert charon.selected_proposals()[0] == client.chosen
+        assert charon.selected_proposals()[1] == client.child or not client.child
         log = charon.log()
         if client.device == "android":
             assert "peer didn't accept" in log and "MODP_4096" in log
@@ -401,6 +448,35 @@ def test_a_file_crosses_as_each_device(
         assert echoes.received == echoes.sent
         fetched = download(network.ms, f"http://{SERVER_ADDRESS}/file")
         assert fetched.sha256 == expected
+
+
+@pytest.mark.root
+def test_charon_itself_takes_its_key_from_the_profile_of_the_app(
+    gateway_key: PublicKey, authority: CaravanAuthority, output: Path
+) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    folder, password = profile(authority, "strongswan", output)
+    app = json.loads((folder / "phone1.sswan").read_text(encoding="utf-8"))
+    gateway, station = ends(APP, gateway_key, gateway_key)
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        serve_files(network.server, output / "www", SERVER_ADDRESS)
+        Caravan(network.sg, gateway).wait_ready()
+        charon = StrongSwan(network.ms, station)
+        own = charon.directory / "swanctl"
+        for part in ("x509/own.pem", "private/own.key"):
+            (own / part).unlink()
+        (own / "x509ca/ca.pem").write_bytes(base64.b64decode(app["remote"]["cert"]))
+        (own / "pkcs12").mkdir()
+        (own / "pkcs12/phone1.p12").write_bytes(base64.b64decode(app["local"]["p12"]))
+        with (own / "swanctl.conf").open("a") as file:
+            file.write(
+                f"secrets {{\npkcs12-app {{\nfile = phone1.p12\nsecret = {password}\n}}\n}}\n"
+            )
+        charon.change("certs = own.pem\n", "")
+        charon.swanctl("--load-creds", "--clear", "--noprompt")
+        charon.initiate()
+        assert download(network.ms, f"http://{SERVER_ADDRESS}/file").sha256 == expected
+        assert "authentication of 'phone1' (myself) with RSA_EMSA" in charon.log()
 
 
 @pytest.mark.root

@@ -27,7 +27,7 @@ Ends = tuple[Connection, Connection]
 
 @pytest.fixture(scope="module")
 def ends(keys: Keys) -> Ends:
-    return tunnel_ends(keys, "aes128gcm16-modp2048")
+    return tunnel_ends(keys, "aes128gcm16")
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ Ends = tuple[Connection, Connection]
 
 @pytest.fixture(scope="module")
 def ends(keys: Keys) -> Ends:
-    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16")
     return on_gateway, replace(on_station, dpd_s=1)
 
 

@@ -13,17 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from newer_peers import needs
 from strongswan_pair import NAMES, connected, road_warrior, settle
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan, add_user, order, write_files
 from caravan.testbed.connection import Connection, Eap, PublicKey
-from caravan.testbed.dot1x.method import ServerIdentity
+from caravan.testbed.dot1x.method import ServerIdentity, Tls
 from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.process import Process
 from caravan.testbed.radius import VpnRadius, VpnUser, forging_server
 from caravan.testbed.remote_access import GATEWAY_LAN_ADDRESS, SERVER_ADDRESS
-from caravan.testbed.strongswan import PLUGINS, StrongSwan
+from caravan.testbed.strongswan import PLUGINS, RELEASE, NewStrongSwan, StrongSwan
 from caravan.testbed.traffic import download, make_file, ping, serve_files
 
 pytestmark = pytest.mark.root
@@ -79,13 +80,19 @@ class Bed:
     expected: str
     identity: ServerIdentity
 
-    def radius(self, *users: VpnUser, secret: str = SECRET, is_second: bool = False) -> VpnRadius:
+    def radius(
+        self,
+        *users: VpnUser,
+        secret: str = SECRET,
+        is_second: bool = False,
+        tls: Tls = Tls.V1_2,
+    ) -> VpnRadius:
         """A FreeRADIUS for the gateway."""
         host, address = self.network.server, SERVER_ADDRESS
         if is_second:
             host, address = self.network.sg, SG_RADIUS
         clients = {GATEWAY_LAN_ADDRESS: secret}
-        return VpnRadius(host, address, clients, self.identity, users or USERS)
+        return VpnRadius(host, address, clients, self.identity, users or USERS, tls=tls)
 
     def fetch(self) -> None:
         """Fetch the file through the tunnel."""
@@ -116,15 +123,43 @@ def peer_of(sg: Caravan) -> str:
 
 
 @contextlib.contextmanager
-def station(bed: Bed, client: str, connection: Connection) -> Iterator[Caravan | StrongSwan]:
-    """A station that is up."""
+def station(
+    bed: Bed, client: str, connection: Connection, options: str = ""
+) -> Iterator[Caravan | StrongSwan]:
+    """A station that is up; the options are charon's."""
     if client == "caravan":
         with Caravan(bed.network.ms, connection) as ms:
             yield ms.wait_ready()
     else:
-        with StrongSwan(bed.network.ms, connection) as charon:
+        program = NewStrongSwan if client == "new-strongswan" else StrongSwan
+        with program(bed.network.ms, connection, options) as charon:
             charon.initiate()
             yield charon
+
+
+@pytest.mark.parametrize(
+    ("client", "tls"),
+    [
+        ("caravan", Tls.V1_2),
+        ("caravan", Tls.V1_3),
+        ("strongswan", Tls.V1_2),
+        # strongSwan 5.9 crashes at the server's last word of RFC 9190.
+        pytest.param("new-strongswan", Tls.V1_3, marks=needs(RELEASE)),
+    ],
+)
+def test_freeradius_examines_certificates_by_each_version_of_tls(
+    client: str, tls: Tls, keys: tuple[PublicKey, PublicKey], bed: Bed
+) -> None:
+    """RFC 5216, and RFC 9190 with TLS 1.3. The server has no other version."""
+    gateway, other = ends(keys, "tls")
+    server = bed.radius(tls=tls)
+    sg = Caravan(bed.network.sg, gateway).wait_ready()
+    with station(bed, client, other, f"tls {{\n    version_max = {tls.value}\n  }}") as ms:
+        bed.fetch()
+        assert peer_of(sg) == NAMES[1]
+        if isinstance(ms, StrongSwan):
+            assert f"negotiated TLS {tls.value} using suite" in ms.log()
+    assert "Login OK" in server.log()
 
 
 @METHODS

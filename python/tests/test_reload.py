@@ -54,9 +54,12 @@ class Running:
         return [child["spi_in"] for child in self.station.children()]
 
 
+BOTH = pytest.mark.parametrize("version", [1, 2], ids=["ikev1", "ikev2"])
+
+
 @pytest.fixture
-def running(keys: Keys, output: Path) -> Iterator[Running]:
-    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+def running(version: int, keys: Keys, output: Path) -> Iterator[Running]:
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16", version=version)
     with (
         RemoteAccess(RemoteAccessConfig(), output) as network,
         Caravan(network.sg, on_gateway) as gateway,
@@ -135,6 +138,7 @@ def routed(host: Host) -> list[str]:
     return [route.split()[0] for route in routes.splitlines()]
 
 
+@pytest.mark.parametrize("version", [1])
 def test_new_certificates_serve_the_next_authentication(
     running: Running, authority: CaravanAuthority
 ) -> None:
@@ -146,7 +150,7 @@ def test_new_certificates_serve_the_next_authentication(
             write_credentials(end.file.parent, connection)
             end.reload()
         assert running.sessions() == before
-        # Both ends delete their keys: phase 1 runs again with the new ones.
+        # Both ends delete their keys: phase 1 of IKEv1 runs again with the new ones.
         order(running.network.ms, "rekey", "road", "--ike").check()
         running.station.process.wait_for(lambda: established(running.station) == 2, "renewal", 10)
     assert running.sessions() == before
@@ -158,6 +162,7 @@ def established(end: Caravan) -> int:
     return sum(message.startswith("IKEv1 established") for message in said)
 
 
+@BOTH
 def test_a_revoked_peer_loses_its_tunnel_at_once_and_is_not_let_in_again(
     running: Running, keys: Keys, authority: CaravanAuthority
 ) -> None:
@@ -178,6 +183,7 @@ def test_a_revoked_peer_loses_its_tunnel_at_once_and_is_not_let_in_again(
         assert not again.is_established()
 
 
+@BOTH
 def test_one_peer_is_ended_by_its_name_and_may_come_back(running: Running) -> None:
     host, before = running.network.sg, running.sessions()
     wrong = order(host, "down", "road", "--peer", "ms.exmaple")
@@ -193,6 +199,7 @@ def test_one_peer_is_ended_by_its_name_and_may_come_back(running: Running) -> No
     assert "has one gateway" in station.stderr
 
 
+@BOTH
 def test_a_changed_connection_is_set_up_anew_with_the_address_it_had(running: Running) -> None:
     station, before = running.station, running.sessions()
     address = [session["local_ts"] for session in station.children()]

@@ -94,8 +94,40 @@ def test_pluto_goes_on_from_its_session_at_our_gateway(
         assert pair.ours.status()["drops"]["ticket-refused"] == 1
 
 
+SILENCE = """table ip silence {
+    chain input {
+        type filter hook input priority filter;
+        udp dport { 500, 4500 } drop
+    }
+}
+"""
+
+
 @PROOFS
-def test_pluto_gives_us_a_ticket(has_certificates: bool, keys: Keys, output: Path) -> None:
-    both = road_warrior(connection(), keys if has_certificates else (SHARED, SHARED))
-    with connected(*both, output, RESUMES, is_initiator=True) as pair:
+def test_pluto_gives_us_a_ticket_and_a_full_exchange_follows_where_it_refuses_our_auth(
+    has_certificates: bool, keys: Keys, output: Path
+) -> None:
+    gateway, station = road_warrior(connection(), keys if has_certificates else (SHARED, SHARED))
+    station = replace(station, dpd_s=1, dpd_timeout_s=2)
+    with connected(gateway, station, output, RESUMES, is_initiator=True) as pair:
         assert "sending IKE_SESSION_RESUME ticket" in pair.pluto.log()
+        before = len(pair.ours.messages())
+        # The network is away until we have given the session up.
+        pair.network.sg.load_nft(SILENCE, "silence")
+        pair.ours.wait_until(False, 30)
+        pair.network.sg.run(["nft", "delete", "table", "ip", "silence"])
+        pair.ours.wait_until(True, 60)
+        # Pluto keeps the child of the lost session besides.
+        (child,) = pair.ours.children()
+        own = child["spi_out"], child["spi_in"]
+        settle(lambda: own in [(it.spi_in, it.spi_out) for it in pair.pluto.children()])
+        said = [(it.exchange, it.direction) for it in pair.ours.messages()[before:]]
+        # We come with the ticket, it takes that and refuses our AUTH; then all is anew.
+        ticket = said.index(("resume", "received"))
+        assert ("resume", "sent") in said[:ticket]
+        refused = said.index(("auth", "received"), ticket)
+        anew = said.index(("init", "sent"), refused)
+        assert ("auth", "received") in said[anew:]
+        (session,) = sessions(pair)
+        assert not session["resumed"]
+        assert "authentication failed" in pair.pluto.log()

@@ -14,6 +14,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,10 +31,11 @@ from scapy.utils import PcapNgReader
 from strongswan_pair import NAMES, road_warrior, settle
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
-from caravan.testbed.caravan import Caravan, order
+from caravan.testbed.caravan import Caravan, order, write_files
 from caravan.testbed.connection import Connection, Eap, Ppk, PublicKey, SharedKey
 from caravan.testbed.host import Host
-from caravan.testbed.remote_access import GATEWAY_LAN_ADDRESS, SERVER_ADDRESS
+from caravan.testbed.relay import LinkConfig
+from caravan.testbed.remote_access import GATEWAY_ADDRESS, GATEWAY_LAN_ADDRESS, SERVER_ADDRESS
 from caravan.testbed.roaming import CELL, WIFI, Pinging, RoamNetwork
 from caravan.testbed.strongswan import RELEASE, NewStrongSwan
 from caravan.testbed.traffic import ping
@@ -43,6 +45,7 @@ pytestmark = pytest.mark.root
 HEADER_BYTES = 28
 VERSION = 0x20
 SUITE = "aes128gcm16-prfsha256-curve25519"
+SUITE_P256 = "aes128gcm16-prfsha256-ecp256"
 OTHER_ADDRESS = "192.0.2.77"
 PPK = "5f0e9b3a71c84d2296ee08fd45b1a3c7609d12fb8e5a7c3490bb62d1e8f4a70c"
 SK, SKF = 46, 53
@@ -133,6 +136,8 @@ class Opener:
         self.fragments = 0
         self.read: list[str] = []
         """The payloads of each message, in the words of our log."""
+        self.messages: list[bytes] = []
+        """Each message in clear."""
         self.payloads: list[tuple[int, list[int]]] = []
         """The exchange and the payloads of each message, by number."""
 
@@ -261,6 +266,7 @@ def read(output: Path, keys_before: Sequence[Keys] = ()) -> Opener:
         # Built anew from its fields, not from what scapy has kept of the octets.
         found.clear_cache()
         assert bytes(found) == message
+        opener.messages.append(message)
         opener.read.append(words_of(found))
         opener.payloads.append((found.exch_type, numbers_of(found)))
     return opener
@@ -314,20 +320,75 @@ def drain(network: RemoteAccess, sg: Caravan, ms: Caravan) -> None:
     settle(lambda: OTHER_ADDRESS in json.dumps(ms.status()["connections"][0]["sessions"]))
 
 
+def cross(network: RemoteAccess, sg: Caravan, ms: Caravan) -> None:
+    """Both ends begin a renewal before they hear of each other's."""
+    for _ in range(5):
+        order(network.sg, "rekey", "road", "--ike").check()
+        order(network.ms, "rekey", "road").check()
+        time.sleep(4 * SLOW_MS / 1000)
+        if any("TEMPORARY_FAILURE" in words for words in logged(ms)):
+            return
+
+
+def nothing(network: RemoteAccess, sg: Caravan, ms: Caravan) -> None:
+    """The tunnel is all."""
+
+
 @dataclass(frozen=True)
 class Part:
-    """A part of IKEv2: what both ends have for it, what is done, and payloads that it is about."""
+    """A part of IKEv2: what both ends have for it, what is done, and payloads that it is about.
+
+    `pool`: lines of the gateway's pool. `held`: octets of some message. `inside`: who answers a
+    ping through the tunnel. `delay_ms`: of the link.
+    """
 
     name: str
     change: Callable[[Connection], Connection]
     act: Callable[[RemoteAccess, Caravan, Caravan], None]
     payloads: tuple[str, ...]
+    pool: str = ""
+    held: bytes = b""
+    inside: str = SERVER_ADDRESS
+    delay_ms: int = 0
 
     def __str__(self) -> str:
         return self.name
 
 
+SLOW_MS = 150
+"""One way: longer than two commands take."""
 PARTS = (
+    Part(
+        "another group",
+        lambda it: replace(
+            it, proposals=f"{SUITE},{SUITE_P256}" if it.remote_addrs else SUITE_P256
+        ),
+        nothing,
+        ("N(INVALID_KE_PAYLOAD)",),
+    ),
+    Part(
+        "crossing",
+        lambda it: it,
+        cross,
+        ("N(TEMPORARY_FAILURE)",),
+        delay_ms=SLOW_MS,
+    ),
+    Part(
+        "domains",
+        lambda it: it,
+        nothing,
+        ("CP",),
+        pool='domains = ["corp.example"]\n',
+        # INTERNAL_DNS_DOMAIN (RFC 8598 §3.1).
+        held=b"\0\x19\0\x0ccorp.example",
+    ),
+    Part(
+        "transport",
+        lambda it: replace(it, mode="transport", local_ts="", remote_ts="", wants_address=False),
+        nothing,
+        ("N(USE_TRANSPORT_MODE)",),
+        inside=GATEWAY_ADDRESS,
+    ),
     Part(
         "childless",
         lambda it: replace(it, childless="prefer"),
@@ -364,18 +425,22 @@ def test_scapy_reads_the_messages_of_each_part(
 ) -> None:
     both = Connection(keys[0], version=2, is_legacy=False, proposals=SUITE)
     gateway, on_station = map(part.change, road_warrior(both, keys))
-    with RemoteAccess(RemoteAccessConfig(), output) as network:
-        sg = Caravan(network.sg, gateway).wait_ready()
+    link = LinkConfig(delay=f"{part.delay_ms}ms") if part.delay_ms else None
+    with RemoteAccess(RemoteAccessConfig(link=link), output) as network:
+        file = write_files(network.sg, gateway)
+        file.write_text(file.read_text().replace("[pools.inner]\n", f"[pools.inner]\n{part.pool}"))
+        sg = Caravan(network.sg, gateway, file=file).wait_ready()
         ms = station(network.ms, on_station, output).wait_ready()
         part.act(network, sg, ms)
-        ping(network.ms, SERVER_ADDRESS, 1)
+        ping(network.ms, part.inside, 1)
         ms.stop()
-    check(part.payloads, ms, output)
+    opener = check(part.payloads, ms, output)
+    assert any(part.held in message for message in opener.messages)
 
 
 def check(
     payloads: Iterable[str], ms: Caravan, output: Path, keys_before: Sequence[Keys] = ()
-) -> None:
+) -> Opener:
     """What scapy and tshark read is what our log says, and these payloads are among it."""
     opener = read(output, keys_before)
     check_tshark(output, opener)
@@ -386,22 +451,31 @@ def check(
     assert set(logged(ms)) <= set(opener.read) <= set(logged(ms)) | beside
     for words in payloads:
         assert any(words in message for message in opener.read), words
+    return opener
 
 
-@pytest.mark.parametrize("method", ["mschapv2", "tls"])
+@pytest.mark.parametrize(
+    ("method", "is_alone"),
+    [("mschapv2", False), ("tls", False), ("tls", True)],
+    ids=["password", "tls", "tls-alone"],
+)
 def test_scapy_reads_the_messages_of_eap(
-    method: str, keys: tuple[PublicKey, PublicKey], output: Path
+    method: str, is_alone: bool, keys: tuple[PublicKey, PublicKey], output: Path
 ) -> None:
     both = Connection(keys[0], version=2, is_legacy=False, proposals=SUITE)
     gateway, on_station = road_warrior(both, keys, (NAMES[0], NAMES[1] if method == "tls" else ""))
-    gateway = replace(gateway, auth=Eap(method, keys[0], "alice", "correct horse"))
-    on_station = replace(on_station, auth=Eap(method, keys[1], "alice", "correct horse"))
+    user, password = ("", "") if is_alone else ("alice", "correct horse")
+    gateway, on_station = (
+        replace(end, auth=Eap(method, own, user, password, is_alone=is_alone))
+        for end, own in zip((gateway, on_station), keys, strict=True)
+    )
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         Caravan(network.sg, gateway).wait_ready()
         ms = station(network.ms, on_station, output).wait_ready()
         ping(network.ms, SERVER_ADDRESS, 1)
         ms.stop()
-    check(("EAP", "IDr CERT AUTH EAP"), ms, output)
+    first = ("N(EAP_ONLY_AUTHENTICATION)", "IDr EAP") if is_alone else ("IDr CERT AUTH EAP",)
+    check(("EAP", *first), ms, output)
 
 
 def test_scapy_reads_the_messages_of_a_move(

@@ -30,7 +30,7 @@ def sessions(end: Caravan, message: str) -> list[dict[str, Any]]:
 
 def test_every_end_is_told_with_what_has_passed(authority: CaravanAuthority, output: Path) -> None:
     keys = Keys.of(authority)
-    gateway_end, station_end = tunnel_ends(keys, "aes128gcm16-modp2048")
+    gateway_end, station_end = tunnel_ends(keys, "aes128gcm16")
     with (
         RemoteAccess(RemoteAccessConfig(), output) as network,
         Caravan(network.sg, gateway_end) as gateway,

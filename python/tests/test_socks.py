@@ -35,7 +35,7 @@ CURLE_PROXY = 97
 
 @pytest.fixture(scope="module")
 def ends(keys: Keys) -> tuple[Connection, Connection]:
-    return tunnel_ends(keys, "aes128gcm16-modp2048")
+    return tunnel_ends(keys, "aes128gcm16")
 
 
 @pytest.fixture

@@ -32,9 +32,6 @@ READY_S = 20.0
 FILE_BYTES = 1_000_000
 NAMED = """
 [connections.home]
-version = 1
-legacy = true
-aggressive = true
 remote_addrs = ["sg.example"]
 vips = ["0.0.0.0"]
 local = { auth = "psk", secret = "a secret of a test", id = "ms.example" }
@@ -46,7 +43,7 @@ remote_ts = ["10.1.0.0/24"]
 
 @pytest.fixture(scope="module")
 def ends(keys: Keys) -> tuple[Connection, Connection]:
-    return tunnel_ends(keys, "aes128gcm16-modp2048")
+    return tunnel_ends(keys, "aes128gcm16")
 
 
 @pytest.fixture(scope="module")

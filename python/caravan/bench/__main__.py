@@ -46,7 +46,8 @@ class Part(StrEnum):
 
 @dataclass(frozen=True)
 class Scale:
-    """How much a run measures; `tandem` and `kernel`: simulated seconds."""
+    """How much a run measures; `clients`: in each of `control.RUNS`; `tandem` and `kernel`:
+    simulated seconds."""
 
     planes: Effort
     suites: Effort
@@ -60,8 +61,8 @@ class Scale:
     kernel: int
 
 
-WHOLE = Scale(Effort(4, 2, 200, 300), Effort(3, 2, 100), 20, 300, 600, 10, 3, 100_000, 3600, 10)
-QUICK = Scale(Effort(2, 1, 50, 100), Effort(1, 1, 50), 5, 50, 100, 2, 1, 5_000, 600, 2)
+WHOLE = Scale(Effort(4, 2, 200, 300), Effort(3, 2, 100), 20, 300, 200, 10, 3, 100_000, 3600, 10)
+QUICK = Scale(Effort(2, 1, 50, 100), Effort(1, 1, 50), 5, 50, 35, 2, 1, 5_000, 600, 2)
 
 
 def main(

@@ -133,7 +133,6 @@ def _ends(keys: Keys) -> tuple[Connection, Connection]:
         esp_proposals=esp,
         local_ts=PRIVATE_NETWORK,
         pool=INNER_POOL,
-        is_aggressive=False,
         is_legacy=False,
         version=2,
     )
@@ -146,7 +145,6 @@ def _ends(keys: Keys) -> tuple[Connection, Connection]:
         remote_addrs=GATEWAY_ADDRESS,
         remote_ts=PRIVATE_NETWORK,
         wants_address=True,
-        is_aggressive=False,
         is_legacy=False,
         version=2,
     )

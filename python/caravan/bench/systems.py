@@ -223,7 +223,6 @@ def ipsec_ends(
             local_ts=INNER_NETWORK,
             pool=POOL,
             is_encapsulated=is_encapsulated,
-            is_aggressive=False,
             version=2,
         ),
         keys,
@@ -236,6 +235,8 @@ def ikev1_ends(keys: Keys, esp_proposals: str) -> tuple[Connection, Connection]:
         Connection(
             keys.gateway,
             local_id="sg.example",
+            version=1,
+            is_aggressive=True,
             proposals=IKE_PROPOSAL,
             esp_proposals=f"{esp_proposals}-modp2048",
             local_ts=INNER_NETWORK,

@@ -103,7 +103,6 @@ def strongswan(pair: _Pair) -> Iterator[Callable[[], object]]:
         remote_addrs=GATEWAY,
         remote_ts=f"{BEHIND}/32",
         wants_address=True,
-        is_aggressive=False,
         version=2,
     )
     at_gateway = Connection(
@@ -114,7 +113,6 @@ def strongswan(pair: _Pair) -> Iterator[Callable[[], object]]:
         esp_proposals=esp,
         local_ts=f"{BEHIND}/32",
         pool=f"{INSIDE}/32",
-        is_aggressive=False,
         version=2,
     )
     pair.gateway.add_address("lo", f"{BEHIND}/32")

@@ -317,7 +317,7 @@ def _connection(connection: Connection, inner: str) -> str:
     settings: dict[str, Any] = {
         "version": connection.version,
         "aggressive": connection.is_aggressive if connection.version == 1 else None,
-        "proposals": [connection.proposals] if connection.proposals else None,
+        "proposals": connection.proposals.split(",") if connection.proposals else None,
         "remote_addrs": connection.remote_addrs.replace(",", " ").split() or None,
         "vips": [any_address] if connection.wants_address else None,
         "pools": [inner] if connection.pool else None,
@@ -346,8 +346,8 @@ def _connection(connection: Connection, inner: str) -> str:
         del suites["esp_proposals"]
     selectors: dict[str, Any] = {
         "mode": connection.mode,
-        "local_ts": [connection.local_ts] if connection.local_ts else None,
-        "remote_ts": [connection.remote_ts] if connection.remote_ts else None,
+        "local_ts": connection.local_ts.split(",") if connection.local_ts else None,
+        "remote_ts": connection.remote_ts.split(",") if connection.remote_ts else None,
         **{key: words.replace(",", " ").split() for key, words in suites.items() if words},
         "ah_around_esp": connection.is_layered or None,
         "rekey_time": _seconds(connection.child_rekey_s),

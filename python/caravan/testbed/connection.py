@@ -74,21 +74,21 @@ class Connection:
     """One connection with one child.
 
     `local_id` empty: the certificate's subject, or the address. `remote_id` empty: any
-    authenticated peer. `proposals` and `esp_proposals` empty: the program's defaults; ESP's may be
-    several, with commas. `pool`: a
-    prefix for the addresses of peers (in transport mode: addresses that represent peers).
-    `remote_addrs`: addresses separated by commas. `wants_address`: request an inner address of the
-    family of `remote_ts` by mode config. `publish`: in transport mode the ports of the gateway that
-    lead to servers behind it. `is_encapsulated`: ESP always in UDP, or only through a NAT; None:
-    each program's default, which is UDP. `has_mobike`: IKEv2 keeps the tunnel when an address
-    changes. `has_fragments`: large messages of IKE are split.
-    `ppk`: the key that IKEv2 uses besides. `takes_rsa_sha1`: of Caravan alone, RSA with
-    SHA-1 for peers of IKEv2 that announce no hashes. `is_layered`: AH around ESP in a second
-    tunnel; it needs both proposals, and Caravan alone has; else `ah_proposals` stand for ESP's.
-    `version`: of IKE; aggressive mode is only of 1. `childless`: whether IKEv2 begins without a
-    child, in the word that both programs have. `crash_detection`, `resumption`, `redirect`: of
-    Caravan alone, for IKEv2; charon follows redirects by itself. `dpd_s`: after how much silence a
-    peer is probed; `dpd_timeout_s`, of Caravan alone: for how long it may answer no probe.
+    authenticated peer. `proposals` and `esp_proposals` empty: the program's defaults; several
+    have commas. `pool`: a prefix for the addresses of peers (in transport mode: addresses
+    that represent peers). `remote_addrs`, and `local_ts` and `remote_ts`: several with commas.
+    `wants_address`: request an inner address of the family of `remote_ts` by mode config.
+    `publish`: in transport mode the ports of the gateway that lead to servers behind it.
+    `is_encapsulated`: ESP always in UDP, or only through a NAT; None: each program's default, which
+    is UDP. `has_mobike`: IKEv2 keeps the tunnel when an address changes. `has_fragments`: large
+    messages of IKE are split. `ppk`: the key that IKEv2 uses besides. `takes_rsa_sha1`: of Caravan
+    alone, RSA with SHA-1 for peers of IKEv2 that announce no hashes. `is_layered`: AH around ESP in
+    a second tunnel; it needs both proposals, and Caravan alone has; else `ah_proposals` stand for
+    ESP's. `version`: of IKE; 0: a gateway of Caravan takes both; aggressive mode is only of 1.
+    `childless`: whether IKEv2 begins without a child, in the word that both programs have.
+    `crash_detection`, `resumption`, `redirect`: of Caravan alone, for IKEv2; charon follows
+    redirects by itself. `dpd_s`: after how much silence a peer is probed; `dpd_timeout_s`, of
+    Caravan alone: for how long it may answer no probe.
     Times in seconds; None: the program's default.
     """
 
@@ -98,7 +98,7 @@ class Connection:
     name: str = "road"
     child: str = "net"
     mode: str = "tunnel"
-    is_aggressive: bool = True
+    is_aggressive: bool = False
     proposals: str = "aes128-sha1-modp2048"
     esp_proposals: str = "aes128gcm16"
     ah_proposals: str = ""
@@ -117,7 +117,7 @@ class Connection:
     dpd_s: int | None = None
     dpd_timeout_s: int | None = None
     publish: tuple[Published, ...] = ()
-    version: int = 1
+    version: int = 2
     has_mobike: bool = True
     has_fragments: bool = True
     ppk: Ppk | None = None
@@ -126,3 +126,7 @@ class Connection:
     crash_detection: bool = False
     resumption: bool = False
     redirect: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.is_aggressive and self.version == 2:
+            raise ValueError("IKEv2 has no aggressive mode: version must be 1")

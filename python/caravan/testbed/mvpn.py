@@ -314,9 +314,8 @@ def joined(network: TwoSites) -> Iterator[tuple[Caravan, Caravan]]:
         local_id="gw1.example",
         remote_id="gw2.example",
         name="sites",
-        is_aggressive=False,
         is_legacy=False,
-        proposals="aes128-sha256-modp2048",
+        proposals="",
         local_ts=INSIDE_NETWORKS,
         remote_ts=SITE_NETWORK,
     )

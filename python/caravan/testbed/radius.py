@@ -6,6 +6,7 @@ EAP-MSCHAPv2 and EAP-TLS without a tunnel around them.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +36,8 @@ class VpnUser:
 
 
 class VpnRadius(RadiusServer):
-    """A running FreeRADIUS that examines a gateway's clients; `clients`: secrets by address."""
+    """A running FreeRADIUS that examines a gateway's clients; `clients`: secrets by address.
+    It speaks no version of TLS but `tls`."""
 
     def __init__(
         self,
@@ -44,12 +46,18 @@ class VpnRadius(RadiusServer):
         clients: Mapping[str, str],
         identity: ServerIdentity,
         users: Sequence[VpnUser],
+        *,
+        tls: Tls = Tls.V1_2,
     ) -> None:
         self._users = tuple(users)
-        super().__init__(host, address, clients, ServerConfig(identity, (), Tls.V1_2))
+        super().__init__(host, address, clients, ServerConfig(identity, (), tls))
 
     def _write(self) -> None:
         super()._write()
+        path = self.directory / "radiusd.conf"
+        lowest = f'tls_min_version = "{self._config.tls.value}"'
+        text = re.sub(r'tls_min_version = "[\d.]+"', lowest, path.read_text())
+        write_private(path, text)
         write_private(self.directory / OUTER, "".join(_entry(user) for user in self._users))
         write_private(self.directory / INNER, "")
 

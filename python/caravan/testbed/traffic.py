@@ -11,10 +11,13 @@ import json
 import random
 import re
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from caravan.testbed.host import Host
 from caravan.testbed.process import Completed, Process
@@ -252,6 +255,42 @@ class EndlessDownload:
         """The client's addresses in its TCP connections."""
         lines = self.client.run(["ss", "--tcp", "--no-header", "--numeric"]).stdout.splitlines()
         return {line.split()[3].rsplit(":", 1)[0] for line in lines if line.startswith("ESTAB")}
+
+
+class Growth:
+    """When a file grew, from `__enter__` to `__exit__`: what a download's program had by when."""
+
+    POLL_S = 0.002
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.times_s: list[float] = []
+        """Of each growth, and first when the watching began."""
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def longest_pause_s(self) -> float:
+        """The longest time between two growths."""
+        return max((later - earlier for earlier, later in pairwise(self.times_s)), default=0.0)
+
+    def _watch(self) -> None:
+        before = self._bytes()
+        self.times_s.append(time.monotonic())
+        while not self._ended.wait(self.POLL_S):
+            if (size := self._bytes()) != before:
+                self.times_s.append(time.monotonic())
+                before = size
+
+    def _bytes(self) -> int:
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
 
 
 @contextlib.contextmanager

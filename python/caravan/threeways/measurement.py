@@ -20,7 +20,7 @@ from caravan.testbed.capture import (
     Capture,
     Frame,
 )
-from caravan.testbed.caravan import Caravan
+from caravan.testbed.caravan import Caravan, HandshakeMessage
 from caravan.testbed.connection import Connection, PublicKey, Published
 from caravan.testbed.headers import datagram_headers_bytes
 from caravan.testbed.host import Host
@@ -79,15 +79,14 @@ class Cost:
     cpu_s_per_gb: float | None
 
 
-def transport_ends(keys: Keys, esp_proposals: str) -> tuple[Connection, Connection]:
-    """Gateway and client of the paper's setup: six messages, PFS, published ports."""
-    gateway = Connection(
-        keys.gateway,
-        local_id="sg.example",
+def transport_ends(
+    keys: Keys, esp_proposals: str = "", *, version: int = 2
+) -> tuple[Connection, Connection]:
+    """Gateway and client of the paper's setup, with published ports; it has `version=1`, where six
+    messages with PFS set it up."""
+    gateway = replace(
+        _gateway(keys, esp_proposals, version),
         mode="transport",
-        proposals=IKE_PROPOSAL,
-        esp_proposals=esp_proposals,
-        pool=INNER_POOL,
         publish=(
             Published(PUBLISHED_HTTP_PORT, f"{SERVER_ADDRESS}:80"),
             Published(IPERF_PORT, f"{SERVER_ADDRESS}:{IPERF_PORT}"),
@@ -96,28 +95,29 @@ def transport_ends(keys: Keys, esp_proposals: str) -> tuple[Connection, Connecti
     return gateway, _station_of(gateway, keys)
 
 
-def tunnel_ends(keys: Keys, esp_proposals: str) -> tuple[Connection, Connection]:
-    """Gateway and client with an inner address by mode config: two more messages."""
-    gateway = Connection(
-        keys.gateway,
-        local_id="sg.example",
-        proposals=IKE_PROPOSAL,
-        esp_proposals=esp_proposals,
-        pool=INNER_POOL,
-        local_ts=PRIVATE_NETWORK,
-    )
+def tunnel_ends(
+    keys: Keys, esp_proposals: str = "", *, version: int = 2
+) -> tuple[Connection, Connection]:
+    """Gateway and client with an inner address; IKEv1 has two more messages for it."""
+    gateway = replace(_gateway(keys, esp_proposals, version), local_ts=PRIVATE_NETWORK)
     station = _station_of(gateway, keys)
     return gateway, replace(station, wants_address=True, remote_ts=PRIVATE_NETWORK)
 
 
-def ikev2_ends(keys: Keys) -> tuple[Connection, Connection]:
-    """The same by today's means: IKEv2, with the suites that the program offers by itself."""
-    gateway, station = tunnel_ends(keys, "")
-
-    def today(end: Connection) -> Connection:
-        return replace(end, version=2, proposals="", is_legacy=False)
-
-    return today(gateway), today(station)
+def _gateway(keys: Keys, esp_proposals: str, version: int) -> Connection:
+    """What every gateway has: with IKEv1 aggressive mode, with IKEv2 what the program offers by
+    itself."""
+    is_old = version == 1
+    return Connection(
+        keys.gateway,
+        local_id="sg.example",
+        version=version,
+        is_aggressive=is_old,
+        is_legacy=is_old,
+        proposals=IKE_PROPOSAL if is_old else "",
+        esp_proposals=esp_proposals,
+        pool=INNER_POOL,
+    )
 
 
 def _station_of(gateway: Connection, keys: Keys) -> Connection:
@@ -136,10 +136,10 @@ def _station_of(gateway: Connection, keys: Keys) -> Connection:
 def measure(network: RemoteAccess, keys: Keys, policy: str, seconds: int, output: Path) -> Cost:
     """Set the policy up, measure it with `seconds` of TCP, take it down."""
     if policy == CLEAR:
-        with Caravan(network.sg, transport_ends(keys, CLEAR)[0]) as forwarder:
+        with Caravan(network.sg, transport_ends(keys, CLEAR, version=1)[0]) as forwarder:
             forwarder.wait_ready()
             return _measure(network, policy, (), seconds, output)
-    gateway, station = transport_ends(keys, f"{policy}-modp2048")
+    gateway, station = transport_ends(keys, f"{policy}-modp2048", version=1)
     with Caravan(network.sg, gateway) as responder:
         responder.wait_ready()
         with Caravan(network.ms, station) as initiator:
@@ -150,7 +150,11 @@ def measure(network: RemoteAccess, keys: Keys, policy: str, seconds: int, output
 
 def handshake_ms(initiator: Caravan) -> float | None:
     """From the first message to the last of quick mode, as the initiator logged them."""
-    messages = initiator.handshake()
+    return elapsed_ms(initiator.handshake())
+
+
+def elapsed_ms(messages: Sequence[HandshakeMessage]) -> float | None:
+    """From the first of these messages to the last."""
     if not messages:
         return None
     return (messages[-1].time_s - messages[0].time_s) * 1000

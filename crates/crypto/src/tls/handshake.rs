@@ -33,6 +33,9 @@ use crate::sign::{KeyKind, PrivateKey, Scheme};
 
 /// Octets of the exported key.
 pub const KEY_LEN: usize = 64;
+/// Octets of the exported material, whose first half is the key (RFC 9190 §2.3). With TLS 1.3 their
+/// number counts in each of them.
+const MATERIAL_LEN: usize = 2 * KEY_LEN;
 
 /// What one end of a handshake has.
 pub struct End {
@@ -138,9 +141,12 @@ impl Handshake {
         label: &[u8],
         context: Option<&[u8]>,
     ) -> Result<Zeroizing<[u8; KEY_LEN]>, TlsFault> {
-        let mut key = Zeroizing::new([0; KEY_LEN]);
-        let export = self.0.export_keying_material(&mut key[..], label, context);
+        let mut material = Zeroizing::new([0_u8; MATERIAL_LEN]);
+        let whole = &mut material[..];
+        let export = self.0.export_keying_material(whole, label, context);
         export.map_err(refused)?;
+        let mut key = Zeroizing::new([0; KEY_LEN]);
+        key.copy_from_slice(&material[..KEY_LEN]);
         Ok(key)
     }
 

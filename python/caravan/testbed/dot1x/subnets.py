@@ -357,7 +357,7 @@ def _gateway(router: Host, subnet: Subnet) -> Caravan:
         local_id=f"r{own.number}.example",
         remote_id=f"r{other.number}.example",
         name="subnets",
-        is_aggressive=False,
+        version=1,
         is_legacy=False,
         proposals=ROUTERS_SUITE,
         esp_proposals=ROUTERS_SUITE,
