@@ -285,8 +285,9 @@ pub struct ConnectionTable {
     /// Local network of a full tunnel (`remote_ts` covers all of IPv4 or all of IPv6). "allow":
     /// private addresses with a route that is not a default route stay reachable, and so do
     /// multicast and broadcast. Networks that `remote_ts` names, the gateway's resolvers and DNS
-    /// queries to port 53 stay in the tunnel; DNS over TLS (port 853) to a local resolver does not.
-    /// "block": everything except DHCP enters the tunnel or is refused.
+    /// queries to port 53 stay in the tunnel; of a resolver in a network of this host only DNS does.
+    /// DNS over TLS (port 853) to another local resolver does not. "block": everything
+    /// except DHCP enters the tunnel or is refused.
     pub lan: Lan,
     /// Other address family of a full tunnel that carries one family only. "block": refused unless
     /// a selector names it, also if `on_failure` is "pass". "pass": unencrypted.
