@@ -8,7 +8,9 @@ use wire::ikev2::{Delete, NotifyType, Payload};
 
 use super::super::addresses;
 use super::super::answering::Answering;
-use super::super::auth::{check, check_key, identification, identity_of, prove, prove_key};
+use super::super::auth::{
+    check, check_key, identification, identity_of, proof_in, prove, prove_key,
+};
 use super::super::configuration;
 use super::super::crash::Maker;
 use super::super::eap::{Backend, Examined, Examining, Tried, begin, examiner};
@@ -99,7 +101,7 @@ pub(in crate::ikev2) fn on_request(
             return Err(begin_examination(answering, opened, calendar, at));
         }
         None => {
-            let judged = judge(&answering.candidates, &answering.init, &opened, checks, at);
+            let judged = judge(&mut answering, &opened, checks, at);
             judged.map(|judged| (judged, None))
         }
     };
@@ -275,6 +277,7 @@ fn begin_examination(
         Ok(introduced) => introduced,
         Err(fault) => return refuse(answering, &opened, fault, at),
     };
+    answering.init.note_proof(proof_in(&chain));
     answering.sa.answer(&opened, &chain, at);
     answering.examining = Some(Box::new(Examining::new(connection, opened, backend)));
     Box::new((Some(answering), Fact::Pending))
@@ -453,12 +456,14 @@ pub(in crate::ikev2) fn given_up(answering: &Answering) -> Fault {
 
 /// Checks the initiator's proof, and makes ours.
 fn judge(
-    candidates: &[Arc<Connection>],
-    init: &Init,
+    answering: &mut Answering,
     opened: &Opened,
     checks: Checks<'_>,
     at: &mut At<'_>,
 ) -> Result<(Proven, Vec<Payload>), Fault> {
+    let Answering {
+        candidates, init, ..
+    } = answering;
     let parts = opened.parts()?;
     let (claimed, asked) = names_of(&parts)?;
     let (_, body) = parts.initiator.ok_or_else(unidentified)?;
@@ -478,6 +483,8 @@ fn judge(
     init.confirm(&proven.connection)?;
     charge(&proven, checks, at)?;
     let mut chain = introduction(&proven.connection, init, at)?;
+    init.note_proof(parts.auth);
+    init.note_proof(proof_in(&chain));
     chain.extend(init.ppk_answer());
     Ok((proven, chain))
 }

@@ -491,6 +491,7 @@ impl Phone {
                 hashes,
                 ..Abilities::default()
             },
+            has_sha1: false,
             resumed: None,
         };
         self.path = float(self.path);
