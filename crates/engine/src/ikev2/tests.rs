@@ -9,6 +9,7 @@ mod childless;
 mod crash;
 mod eap;
 mod eap_only;
+mod encapsulation;
 mod full_transcript;
 mod hostile;
 mod ike_collisions;
