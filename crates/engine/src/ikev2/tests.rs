@@ -23,6 +23,7 @@ mod mobike;
 mod phones;
 mod post_quantum;
 mod ppk;
+mod published;
 mod radius;
 mod redirect;
 mod resumption;
