@@ -30,6 +30,7 @@ use super::eap::{EXAMINATION, LoggingIn, Step, login_of};
 use super::established::Established;
 use super::exchange;
 use super::fresh::fresh_nonce;
+use super::inform;
 use super::init::{Init, Travel};
 use super::intermediate::Due;
 use super::parts::{Parts, notify};
@@ -385,6 +386,7 @@ impl Authenticating {
         self.init.mix_into(&mut self.sa, &mut at.out.work);
         let ends = (self.sa, Role::Initiator);
         let mut session = establish(ends, self.init, proven, calendar, at.now);
+        facts.extend(inform::lasts(parts).map(|it| Fact::Told(0, vec![it])));
         session.begin_tokens(self.wishes.maker.take(), parts);
         let id = identification(&session.connection.local.identity);
         let id = Payload::IdentificationInitiator(id).body();

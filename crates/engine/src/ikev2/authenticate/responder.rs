@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use wire::ikev2::{Delete, NotifyType, Payload};
+use wire::ikev2::{Delete, Notify, NotifyType, Payload};
 
 use super::super::addresses;
 use super::super::answering::Answering;
@@ -161,12 +161,13 @@ fn ask_node(
     let own_spi = sa.own_spi();
     let nonces = init.nonces.clone();
     let mut facts = vec![Fact::Established(Arc::clone(&proven.connection))];
+    let lasts = proven.until.map(|until| lifetime_of(until.since(at.now)));
     let mut session = establish((sa, Role::Responder), init, proven, calendar, at.now);
     session.begin_resumption(ids_of(
         first.as_ref().unwrap_or(&opened),
         &session.connection,
     ));
-    let (mut notices, mut answer) = (Vec::new(), Vec::new());
+    let (mut notices, mut answer): (Vec<Payload>, _) = (lasts.into_iter().collect(), Vec::new());
     if let Ok(parts) = first.as_ref().unwrap_or(&opened).parts() {
         session.is_initial_contact = parts.has(NotifyType::InitialContact);
         session.begin_tokens(maker, &parts);
@@ -175,7 +176,7 @@ fn ask_node(
         let own = addresses::told(&session.connection, addresses, opened.from.local.ip());
         session.begin_mobility(&parts, &own, at);
         if session.peer.mobike {
-            notices = addresses::announcement(&session.connection, &own);
+            notices.extend(addresses::announcement(&session.connection, &own));
         }
         if parts.has(NotifyType::TicketRequest) {
             facts.push(Fact::AsksTicket);
@@ -205,6 +206,12 @@ fn ask_node(
         is_refused: false,
     }));
     (session, facts)
+}
+
+/// How long the peer's authentication is good for: it may come again before that (RFC 4478 §2).
+fn lifetime_of(rest: Duration) -> Payload {
+    let seconds = u32::try_from(rest.as_secs()).unwrap_or(u32::MAX);
+    Payload::Notify(Notify::auth_lifetime(seconds))
 }
 
 /// The bodies of both ID payloads, the initiator's first.
