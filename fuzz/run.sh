@@ -38,7 +38,10 @@ one='target=$0
 mkdir -p "corpus/$target" "artifacts/$target"
 log="artifacts/$target.log"
 # A handshake with certificates is longer than a packet.
-case $target in responder | station) longest=8192 ;; *) longest=4096 ;; esac
+case $target in
+    responder | station | ikev2_responder | ikev2_station) longest=8192 ;;
+    *) longest=4096 ;;
+esac
 if "$BINARIES/$target" -max_total_time="$SECONDS_EACH" -max_len="$longest" -timeout=5 \
     -rss_limit_mb=1024 -artifact_prefix="artifacts/$target/" -print_final_stats=1 \
     "corpus/$target" "seeds/$target" >"$log" 2>&1; then

@@ -1,7 +1,7 @@
 //! The keys of an IKE SA by the numbers that NIST's CAVP has for SP 800-135's IKEv2: SKEYSEED from
 //! the nonces and the shared secret, and prf+ from SKEYSEED (RFC 7296 §2.14), each with the
 //! shortest and with the longest nonces. The numbers are those in strongSwan's plugin test-vectors
-//! (kdf_prf and kdf_prf_plus).
+//! (kdf_prf and kdf_prf_plus). Then the keys of children (§2.17), by NIST's ACVP.
 
 use crypto::hash::Hash;
 use crypto::prf::prf_plus;
@@ -249,3 +249,84 @@ const KEYS: [Vector; 6] = [
             bf4caa537b315931b714d72f4d2a01c9",
     },
 ];
+
+/// From SK_d on: prf+(SK_d, Ni | Nr) of a child, and prf+(SK_d, g^ir | Ni | Nr) of one with a key
+/// exchange of its own (RFC 7296 §2.17). The numbers are those of NIST's ACVP-Server for
+/// kdf-components-ikev2-1.0 (`internalProjection.json`, case 1002), whose outputs are longer: here
+/// are their first 128 octets. Most other cases have nonces or secrets of broken octets.
+struct Chain {
+    hash: Hash,
+    nonces: [&'static str; 2],
+    spis: [&'static str; 2],
+    skeyseed: &'static str,
+    keys: &'static str,
+    shared: &'static str,
+    child: &'static str,
+    child_exchanged: &'static str,
+}
+
+#[test]
+fn keys_of_children_are_as_published() {
+    for chain in &CHAINS {
+        let derive = |key: &[u8], seed: &[&[u8]], expected: &str| {
+            let expected = hex(expected);
+            let mut made = vec![0; expected.len()];
+            prf_plus(chain.hash, key, seed, &mut made);
+            assert_eq!(made, expected, "{:?}", chain.hash);
+            made
+        };
+        let [ni, nr] = chain.nonces.map(hex);
+        let [spi_i, spi_r] = chain.spis.map(hex);
+        let all = [&ni[..], &nr, &spi_i, &spi_r];
+        let keys = derive(&hex(chain.skeyseed), &all, chain.keys);
+        let d = &keys[..chain.hash.len()];
+        derive(d, &[&ni, &nr], chain.child);
+        derive(d, &[&hex(chain.shared), &ni, &nr], chain.child_exchanged);
+    }
+}
+
+const CHAINS: [Chain; 1] = [Chain {
+    hash: Hash::Sha384,
+    nonces: ["ee8ad427d1753fc4", "38ae1bff58002cf1"],
+    spis: ["cb19bdac727a0738", "2ab9edae263a97f3"],
+    skeyseed: "e6a6ab5ac0755cf605b3fe1f87df7e0d878f96c55017803bc3803ee29941dc14d8a29382d1a50580\
+            b41ea3cf024a897e",
+    keys: "421bf26eb825e909738cc17aac7ce8aab4f59d3319f1d0f85691d85b5c9d12702a30833addc40573\
+            3f8267bdf6ab81d8fb8b2445769758b2ef3dd088dc867c0d6b78006f8c4cd96ccf494ef83e472e96\
+            7847ac13eed6c44aea2b85b4c21ee17341047b5bcd3ee37a6f7c95edc273048ba3c66bfae43dbcae\
+            7ef40b151d53a4ff",
+    shared: "398435ff8c7dda42e8e675f7b974461f98d10d49a870f79483758c41042770ab8d7b06c448865137\
+            03961e1dcf1b68575bc2d3e22595b440487d86deb5ded90603441222cca2e16cb433de5db03f120a\
+            53411fde2e74f0a09dd26629f2056ae1f3cf5ce126bb997ba0015716355213aea779e420bfcdd55f\
+            2638de651d816e0b4914afc3eeba833761dfab04d317d97c3883ab6011b3f6a2924a9ca9f3fb5b4b\
+            062a2d0fce4b3253daf5d4b67068aac3e2d16078cd743676237d0f200e5d2d36951b6d7edabb4e99\
+            fc79d5472a1920a26baa062131f16773a907cb1ce52fcdaf3cfecf900b156ee8f3926a35e7df7dee\
+            9af44fdb0c6a3465ac789348a4412b66aebc26a808ba97ba86138b655613eb3c506f5d10967c6b63\
+            a6d84ba2d0f5fc7ef7c148d31bce5ef804e55778cddb3df71a633da0bf2327f78f427666b29ba0de\
+            8b5941940b06a08e101d33bd73fba61d3ffe3e70d387d7395554d9bb5c6f1538a3cb7373f87df659\
+            d41128965c7d4c69fed3d6c8d444aaffcc3a11015f749f39b48f3bc064a4f115c612b47d86a47367\
+            563930fca8c9c8df8bd818ea92bc6b898faf3bcfe5a2a22ed07e919c2335d7e524a4becbfd2fe8ef\
+            5f216207d3c29458afd8b35e89970c14042d2b91b92700eedfebac26141b61420dc466f1b7a75cfc\
+            104bc42424b7d0d0cbd3e75f71f6b4c6121aae2fbea4a374fdd8165a67d7e7ec8c9d876ded13098e\
+            1a6acbb88f5f1a231fcec99f93e89a97b8b2382d46eb3b968b77be8c19d395dcb94218583b5b2635\
+            055c45a36e72634b29a14082efc2d132c30714b694208065723812f734c338f83528f0181eff9e9f\
+            2d53ac99380714cb3a4c1c74545b5df67464a20c12909ed53a798a048e0b7fe07b6811f216f4c915\
+            442487d3997371bf2c7e239ddf19083f45c38e011c59efc11fb5e7c61b8974980182261acfe498c9\
+            7aa65d7ecd9e95632f2c7c8b8dca976b3e57b7323cec6689fcf13c757c376bc14e1bccb3c42e19d7\
+            e824b3811371893df7a3513ba6e7e5475a22ace7767e87e2ae8ffc17088e0e90935d192234c1aba9\
+            d8b2f304191a514a32d442d3bfad350246e742bf1a62efeba86a56f732171c9df56c94ab80cec9f1\
+            4f1779f87ab7fbe9554b39505fa1156d5d74d3e20ba062acccbd8aba968a4d8037a26030d04d5f7b\
+            4d619894c4e95a7f262b36ce4e0193b0474a45d932494bede0fe39b9213c98934221e49f50aaf612\
+            96bc03e2782e7e715c816d69e1a29d3201e83ebbfbf13c2a0daefccd73ef32b5b3267ccf7b4cd61e\
+            b935ab5d66a6423fef578e825fa939138c7f2f4e4c38a707dfd30f23e18c898f6b9d653504c9a93c\
+            fd49061af71188c24a5d5c05dc42bc1e6ab02610e33f88f5728594e86c8370e8840b90095712b806\
+            e4f2636982fb150086d1b975b12d488e525d2caf186db5ae",
+    child: "f93183b439d7ff4fade305db73f42d4cbc5ca64d69e4863ddffed8f0fabb3b45463a18185a96cfa6\
+            e3f700750b0143a1c45f3f8c12407b32faed2cdfc9545a79d4cd71354e9a64759ecb096885118944\
+            674a9346866207c613715e6ec8c74e3b2972e18cb44198429a4377b2c6e8329621276c3909b028b0\
+            40c9fff1e14284cb",
+    child_exchanged: "6f6b7a00fae4995d27ec8d15d0e86af753a095e2cae0ead732c247f320dff958270d683824e43bbe\
+            15cd332cafefac94c2ad053ee1940ec9aec4f4f2df162676a22fbc135334823e2f6d9aef55ebf7e8\
+            0f779d08d9b37dec11628b703bfa27ae3e7f285aaefdf442d6ca12ba52ebc42ca56415108bc7bd06\
+            1eae3dceaa75b3ef",
+}];

@@ -209,7 +209,7 @@ pub struct SessionStatus {
     pub deprecated: Option<String>,
     /// Whether the suite is insecure.
     pub legacy: bool,
-    /// IKEv2: whether we have signed with SHA-1, because the peer announces no hashes.
+    /// IKEv2: whether an end has signed with SHA-1, because the other announces no hashes.
     #[serde(default)]
     pub sha1_signature: bool,
     /// "none", "local", "remote" or "both": which side is behind a NAT.

@@ -383,9 +383,10 @@ pub struct ChildTable {
     /// Default, without `ah_proposals`: "aes128gcm16" and "aes128-sha256", both first with
     /// "-curve25519", then with "-modp2048", then without PFS. A group means PFS. IKEv2 takes every
     /// key exchange of an IKE SA, such as "aes256gcm16-curve25519-ke1_mlkem768", and by default
-    /// prefers 64-bit sequence numbers, "-esn". A client of IKEv1 offers one group at a time.
-    /// Curve25519 is last if phase 1 uses another group and a MODP group is here too. A gateway of
-    /// IKEv2 also accepts "aes256gcm16" and "aes256-sha256".
+    /// prefers 64-bit sequence numbers, "-esn" ("Partially Transmitted 64-bit Sequential Numbers"
+    /// in RFC 9827; without it "32-bit Sequential Numbers"). A client of IKEv1 offers one group at a
+    /// time. Curve25519 is last if phase 1 uses another group and a MODP group is here too. A
+    /// gateway of IKEv2 also accepts "aes256gcm16" and "aes256-sha256".
     pub esp_proposals: Vec<String>,
     /// AH proposals, such as "sha256-modp2048".
     pub ah_proposals: Vec<String>,

@@ -3,6 +3,7 @@
 use wire::ikev2::Gateway;
 
 use super::Refusal;
+use crate::time::Duration;
 
 /// A notification of the peer, authenticated under the IKE SA.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub enum Notification {
     StaysBehind(String),
     /// Our gateway sends us to another one (RFC 5685 §5).
     SentTo(Gateway),
+    /// Our gateway ends the session then, unless we have authenticated again (RFC 4478).
+    AuthenticationLasts(Duration),
     /// An error or status.
     Other(Complaint),
 }

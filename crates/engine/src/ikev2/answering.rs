@@ -227,6 +227,7 @@ impl Answering {
                 ppk: Agreed::announced(is_early),
                 nat: find_nat(asked, path, parts),
                 peer,
+                has_sha1: false,
                 resumed: None,
             },
             answered: Answered::send(message.octets(), Some(sent), out),

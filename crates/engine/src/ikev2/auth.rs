@@ -138,6 +138,19 @@ pub(super) fn prove(
     }
 }
 
+/// AUTH among our payloads.
+pub(super) fn proof_in(chain: &[Payload]) -> Option<&Authentication> {
+    chain.iter().find_map(|payload| match payload {
+        Payload::Authentication(auth) => Some(auth),
+        _ => None,
+    })
+}
+
+/// Whether a proof that is made or believed is by RSA with SHA-1: method 1 has no other hash here.
+pub(super) fn is_by_sha1(auth: &Authentication) -> bool {
+    auth.method == Method::RsaDigitalSignature
+}
+
 fn certificate(certificate: &Certificate) -> Payload {
     Payload::Certificate(CertificatePayload {
         encoding: CertificateEncoding::X509Signature,

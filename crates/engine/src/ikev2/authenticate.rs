@@ -8,6 +8,7 @@
 //! ```
 
 mod elsewhere;
+mod first_child;
 mod ppk;
 mod responder;
 mod wanted;
@@ -19,20 +20,19 @@ use wire::ikev2::{Exchange, Gateway, NotifyType, Payload};
 
 use super::addresses::{self, Mobility};
 use super::auth::{
-    certificate_request, check, check_key, identification, identity_of, prove, prove_key,
+    certificate_request, check, check_key, identification, identity_of, proof_in, prove, prove_key,
 };
 use super::child::request_payloads;
-use super::children::{ChildSa, ChildSas, ChildState};
+use super::children::ChildSas;
 use super::configuration;
 use super::crash::{Crash, Maker};
 use super::eap::{EXAMINATION, LoggingIn, Step, login_of};
 use super::established::Established;
 use super::exchange;
 use super::fresh::fresh_nonce;
+use super::inform;
 use super::init::{Init, Travel};
 use super::intermediate::Due;
-use super::keys::Nonces;
-use super::offers::refused;
 use super::parts::{Parts, notify};
 use super::ppk::{Mixed, naming};
 use super::tasks::{AskedChild, Awaited, Queue};
@@ -42,7 +42,7 @@ use crate::counters::DropReason;
 use crate::ike::auth::Proven;
 use crate::ike::nat::float;
 use crate::ike::retransmit::PATIENCE_WITHIN;
-use crate::ike::{AgreedChild, Fact, Fault, FirstChild, Role};
+use crate::ike::{Fact, Fault, FirstChild, Role};
 use crate::rate::Bucket;
 use crate::sa::{Path, Secret};
 use crate::time::{Calendar, Deadline, Duration, Instant};
@@ -205,6 +205,7 @@ impl Authenticating {
                 prove(connection, signed, &init.peer, random, work)?
             }
         };
+        init.note_proof(proof_in(&proof));
         let auth = proof.pop();
         let mut chain = vec![own];
         chain.extend(proof);
@@ -351,6 +352,7 @@ impl Authenticating {
             return self.log_in_alone(parts, calendar, at).map(judged);
         }
         let proven = self.check(parts, calendar, at)?;
+        self.init.note_proof(parts.auth);
         let connection = Arc::clone(&self.connection);
         let Some(login) = login_of(&connection) else {
             return Ok(Judged::Proven(proven));
@@ -384,6 +386,7 @@ impl Authenticating {
         self.init.mix_into(&mut self.sa, &mut at.out.work);
         let ends = (self.sa, Role::Initiator);
         let mut session = establish(ends, self.init, proven, calendar, at.now);
+        facts.extend(inform::lasts(parts).map(|it| Fact::Told(0, vec![it])));
         session.begin_tokens(self.wishes.maker.take(), parts);
         let id = identification(&session.connection.local.identity);
         let id = Payload::IdentificationInitiator(id).body();
@@ -503,57 +506,6 @@ impl Authenticating {
     }
 }
 
-impl Established {
-    /// What became of the child that we asked for with our authentication.
-    fn first_child(
-        &mut self,
-        asked: AskedChild,
-        parts: &Parts<'_>,
-        (ni, nr): &(Vec<u8>, Vec<u8>),
-        at: &mut At<'_>,
-    ) -> Fact {
-        let (child, spi) = (asked.task.child, asked.task.spi);
-        if let (Some(error), None) = (parts.error(), parts.sa) {
-            return Fact::ChildFailed(child, spi, refused(&asked.task, error));
-        }
-        let nonces = Nonces {
-            initiator: ni,
-            responder: nr,
-        };
-        if asked.is_abandoned {
-            self.delete_unknown(&asked, at);
-            return Fact::Heard;
-        }
-        let made = self.agree_child(&asked, parts, Some(nonces), at);
-        let sa = (self.sas[0].suite.prf, &self.sas[0].d);
-        let work = &mut at.out.work;
-        match made.and_then(|made| made.finish(Role::Initiator, sa, work)) {
-            Ok(negotiated) => {
-                self.children.add(ChildSa {
-                    child,
-                    protocol: negotiated.suite.protocol,
-                    spi_in: negotiated.spi_in,
-                    spi_out: negotiated.spi_out,
-                    state: ChildState::Installed,
-                });
-                Fact::Child(Box::new(AgreedChild {
-                    child,
-                    exchange: 0,
-                    is_ours: true,
-                    begun: asked.begun,
-                    renews: None,
-                    negotiated,
-                    is_redundant: Some(false),
-                }))
-            }
-            Err(fault) => {
-                self.delete_unknown(&asked, at);
-                Fact::ChildFailed(child, spi, fault)
-            }
-        }
-    }
-}
-
 fn establish(
     (sa, role): (IkeSa, Role),
     init: Init,
@@ -578,6 +530,7 @@ fn establish(
         nat: init.nat,
         ppk: init.ppk.mixed.as_ref().map(Mixed::in_use),
         covers_both: init.covers_both,
+        has_sha1: init.has_sha1,
         peer: init.peer,
         mobility: Mobility::default(),
         sas: vec![sa],

@@ -54,6 +54,8 @@ pub(super) struct Established {
     pub(super) ppk: Option<PpkInUse>,
     /// AUTH of each end covered both messages of IKE_SA_INIT.
     pub(super) covers_both: bool,
+    /// An end has proven itself by RSA with SHA-1.
+    pub(super) has_sha1: bool,
     pub(super) peer: Abilities,
     pub(super) mobility: Mobility,
     /// The current one first.

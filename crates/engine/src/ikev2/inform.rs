@@ -12,6 +12,7 @@ use super::tasks::{Awaited, Task};
 use super::window::{At, Opened};
 use crate::ike::{Complaint, Fact, Notification, Refusal, Role, Sent};
 use crate::sa::Protocol;
+use crate::time::Duration;
 
 /// Deleted SPIs that an open request remembers.
 const MAX_GONE: usize = 16;
@@ -231,9 +232,20 @@ fn notification(notify: &Notify) -> Option<Notification> {
     match notify.kind {
         NotifyType::InitialContact => Some(Notification::InitialContact),
         SUPERSEDED => Some(Notification::Superseded),
+        NotifyType::AuthLifetime => notify.to_auth_lifetime_seconds().ok().map(|seconds| {
+            let lifetime = Duration::from_secs(seconds.into());
+            Notification::AuthenticationLasts(lifetime)
+        }),
         kind if kind.is_error() => Some(Notification::Other(complaint(notify))),
         _ => None,
     }
+}
+
+/// How long our authentication is good for, if an answer says so (RFC 4478 §3).
+pub(super) fn lasts(parts: &Parts<'_>) -> Option<Notification> {
+    parts
+        .notice(NotifyType::AuthLifetime)
+        .and_then(notification)
 }
 
 /// An error.

@@ -22,10 +22,12 @@ use std::sync::Arc;
 use crypto::hash::{Hash, is_equal};
 use crypto::key_exchange::{Initiator, Method};
 use crypto::rand::Stream;
-use wire::ikev2::{Exchange, Gateway, Notify, NotifyType, Payload, first_unknown_critical};
+use wire::ikev2::{
+    Authentication, Exchange, Gateway, Notify, NotifyType, Payload, first_unknown_critical,
+};
 
 use super::Abilities;
-use super::auth::{HASHES, Signed};
+use super::auth::{HASHES, Signed, is_by_sha1};
 use super::between::Between;
 use super::clear::{Clear, clear};
 use super::exchange;
@@ -71,6 +73,8 @@ pub(super) struct Init {
     pub(super) ppk: Agreed,
     pub(super) nat: NatFinding,
     pub(super) peer: Abilities,
+    /// An end has proven itself by RSA with SHA-1.
+    pub(super) has_sha1: bool,
     /// Both ends go on from an earlier session, by a ticket.
     pub(super) resumed: Option<Box<Resumed>>,
 }
@@ -144,6 +148,11 @@ impl Init {
     fn proving_keys(&self) -> &(Secret, Secret) {
         let mixed = self.ppk.mixed.as_ref();
         mixed.and_then(|it| it.p.as_ref()).unwrap_or(&self.p)
+    }
+
+    /// Notes a proof of ours that leaves, or one of the peer's that we believe.
+    pub(super) fn note_proof(&mut self, proof: Option<&Authentication>) {
+        self.has_sha1 |= proof.is_some_and(is_by_sha1);
     }
 
     /// What the initiator's AUTH covers. `id`: the body of its ID payload.
@@ -425,6 +434,7 @@ impl Asking {
             ppk: Agreed::announced(is_early),
             nat: find_nat(spis, self.path, parts),
             peer,
+            has_sha1: false,
             resumed: None,
         };
         Ok((sa, init))

@@ -35,6 +35,8 @@ pub enum EndCause {
     SentAway,
     /// Our gateway has sent us to another one (RFC 5685).
     SentToAnother,
+    /// Our gateway wanted us to authenticate again, and we have (RFC 4478).
+    AuthenticatedAgain,
     /// Our gateway does not know the tunnel, and has authenticated again.
     GatewayRestarted,
     /// A reload changed or removed the connection.
@@ -94,6 +96,7 @@ impl EndCause {
             Self::Resumed => "resumed",
             Self::SentAway => "sent-away",
             Self::SentToAnother => "sent-to-another",
+            Self::AuthenticatedAgain => "authenticated-again",
             Self::GatewayRestarted => "gateway-restarted",
             Self::ConfigurationChanged => "configuration-changed",
             Self::CertificateRefused(_) => "certificate-refused",
@@ -139,6 +142,7 @@ impl fmt::Display for EndCause {
             Self::Resumed => "the peer goes on from it by a ticket",
             Self::SentAway => "the peer was sent to another gateway",
             Self::SentToAnother => "the gateway has sent us to another one",
+            Self::AuthenticatedAgain => "we have authenticated again, as the gateway asked",
             Self::GatewayRestarted => "the gateway has restarted",
             Self::ConfigurationChanged => "its configuration changed",
             Self::CertificateRefused(fault) => return fault.fmt(f),

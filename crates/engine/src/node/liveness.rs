@@ -10,6 +10,7 @@ use super::{EndCause, Node, Output};
 use crate::config::{Connection, Encapsulation};
 use crate::ike::Outbox;
 use crate::plane::SaReport;
+use crate::sa::Via;
 use crate::time::{Deadline, Duration, Instant};
 use unheard::Unheard;
 
@@ -76,9 +77,9 @@ impl Liveness {
 
     /// Keepalives begin or end, as NATs on the path demand.
     pub(super) fn follow_nat(&mut self, connection: &Connection, ike: &Ike, now: Instant) {
-        // UDP may be configured because of a firewall that forgets idle flows.
-        let is_ordered =
-            connection.encapsulation == Encapsulation::Always && ike.nat().is_between();
+        // UDP may be configured because of a firewall that forgets idle flows. IKEv2 fakes no NAT.
+        let is_in_udp = ike.nat().is_supported && ike.path().via == Via::UdpWithMarker;
+        let is_ordered = connection.encapsulation == Encapsulation::Always && is_in_udp;
         let keeps = ike.nat().is_local || is_ordered;
         self.keepalive_at = keeps.then(|| next_keepalive(connection, now)).flatten();
     }

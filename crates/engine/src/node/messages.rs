@@ -441,6 +441,9 @@ impl Node {
             Notification::Followed => self.followed(id, now),
             Notification::StaysBehind(name) => self.stays_behind(id, name, now),
             Notification::SentTo(gateway) => self.sent_to(id, &gateway, now),
+            Notification::AuthenticationLasts(lifetime) => {
+                self.authentication_lasts(id, lifetime, now);
+            }
             // Of MOBIKE, which needs the path.
             Notification::Moved { .. } | Notification::Addresses { .. } => {}
             Notification::Other(complaint) => self.peer_complains(id, &complaint, now),

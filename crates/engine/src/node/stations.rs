@@ -2,6 +2,7 @@
 //! asks for an inner address, sets up its children, and starts again after a loss.
 
 mod again;
+mod authenticated;
 mod children;
 mod contact;
 mod crashed;
@@ -16,6 +17,8 @@ mod table;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+#[cfg(test)]
+pub(super) use self::authenticated::LEAST_STAY;
 use self::children::selectors_of;
 use self::ousted::Ousted;
 use self::race::Race;
@@ -73,6 +76,8 @@ pub(super) struct Station {
     /// When the gateway last showed that it had lost the tunnel.
     crashed: Option<Instant>,
     followed: Followed,
+    /// When it authenticates again, because its gateway wants that.
+    authenticates_at: Option<Instant>,
     /// The ways to the gateway's addresses when the last attempt began, or none since.
     ways: Vec<Way>,
     armed: Option<Instant>,
@@ -143,7 +148,12 @@ impl Station {
             at,
             why: "follow our own addresses",
         });
-        [attempt, children, next, again].into_iter().flatten().min()
+        let authenticates = self.authenticates_at.map(|at| Deadline {
+            at,
+            why: "authenticate again",
+        });
+        let all = [attempt, children, next, again, authenticates];
+        all.into_iter().flatten().min()
     }
 }
 
@@ -182,6 +192,7 @@ impl Node {
             redirected: Redirected::default(),
             crashed: None,
             followed: Followed::default(),
+            authenticates_at: None,
             ways: Vec::new(),
             armed: None,
         });
@@ -303,7 +314,7 @@ impl Node {
         };
         let maker = self.maker_of(Some(&connection));
         let travel = self.travel_of(&connection, path, now);
-        let ticket = match is_renewal {
+        let ticket = match is_renewal || self.authenticates_again(&connection) {
             true => None,
             false => self.take_ticket(&connection, path, now),
         };
@@ -363,6 +374,7 @@ impl Node {
         let Some(index) = self.win(id, now) else {
             return;
         };
+        self.stations[index].authenticates_at = None;
         let connection = self.stations[index].connection.clone();
         self.contact_made(id, &connection);
         let wants = connection.wants_inner;
@@ -561,6 +573,7 @@ impl Node {
         if again_at.take_if(|at| *at <= now).is_some() {
             self.follow_addresses(index, now);
         }
+        self.authenticate_when_due(index, now);
         self.arm_station(index);
     }
 

@@ -94,7 +94,7 @@ pub struct SessionStatus {
     pub suite: String,
     /// Whether the suite is legacy.
     pub is_legacy: bool,
-    /// IKEv2: whether we have proven ourselves by RSA with SHA-1, for want of a hash of the peer's.
+    /// IKEv2: whether an end has proven itself by RSA with SHA-1: the other announces no hashes.
     pub has_signed_sha1: bool,
     /// Whether we are behind a NAT, and whether the peer is.
     pub nat: (bool, bool),

@@ -2,6 +2,7 @@
 //! deadline to deadline. Everything is drawn from a seed.
 
 mod accounts;
+mod authenticated;
 mod beginnings;
 mod child_exchanges;
 mod crash;

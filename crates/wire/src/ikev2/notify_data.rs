@@ -97,6 +97,11 @@ impl Notify {
         }
     }
 
+    /// AUTH_LIFETIME (RFC 4478 §3).
+    pub fn auth_lifetime(seconds: u32) -> Self {
+        Self::new(NotifyType::AuthLifetime, seconds.to_be_bytes())
+    }
+
     /// AUTH_LIFETIME: seconds until the initiator must authenticate again (RFC 4478 §3).
     pub fn to_auth_lifetime_seconds(&self) -> Result<u32, Malformed> {
         self.number(NotifyType::AuthLifetime)

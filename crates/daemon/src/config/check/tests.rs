@@ -883,6 +883,23 @@ fn what_only_ikev2_has_is_refused_with_ikev1() {
 }
 
 #[test]
+fn a_connection_that_begins_never_falls_back() {
+    let folder = Folder::new("both-versions");
+    let with = |version: u8| {
+        let version = format!("legacy = true\nversion = {version}");
+        PSK.replace("legacy = true", &version)
+    };
+    let said = folder.refuses(&with(0));
+    assert!(said.contains("it never falls back"), "{said}");
+    for version in [1, 2] {
+        folder.load(&with(version)).expect("one version");
+    }
+    let gateway = with(0).replace("remote_addrs = [\"192.0.2.1\"]\n", "");
+    let gateway = gateway.replace("remote_ts", "local_ts");
+    folder.load(&gateway).expect("it begins nothing");
+}
+
+#[test]
 fn a_client_says_where_it_may_be_sent() {
     let folder = Folder::new("redirects");
     let with = |value: &str| {

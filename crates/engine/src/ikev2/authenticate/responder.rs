@@ -4,11 +4,13 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use wire::ikev2::{Delete, NotifyType, Payload};
+use wire::ikev2::{Delete, Notify, NotifyType, Payload};
 
 use super::super::addresses;
 use super::super::answering::Answering;
-use super::super::auth::{check, check_key, identification, identity_of, prove, prove_key};
+use super::super::auth::{
+    check, check_key, identification, identity_of, proof_in, prove, prove_key,
+};
 use super::super::configuration;
 use super::super::crash::Maker;
 use super::super::eap::{Backend, Examined, Examining, Tried, begin, examiner};
@@ -99,7 +101,7 @@ pub(in crate::ikev2) fn on_request(
             return Err(begin_examination(answering, opened, calendar, at));
         }
         None => {
-            let judged = judge(&answering.candidates, &answering.init, &opened, checks, at);
+            let judged = judge(&mut answering, &opened, checks, at);
             judged.map(|judged| (judged, None))
         }
     };
@@ -159,12 +161,13 @@ fn ask_node(
     let own_spi = sa.own_spi();
     let nonces = init.nonces.clone();
     let mut facts = vec![Fact::Established(Arc::clone(&proven.connection))];
+    let lasts = proven.until.map(|until| lifetime_of(until.since(at.now)));
     let mut session = establish((sa, Role::Responder), init, proven, calendar, at.now);
     session.begin_resumption(ids_of(
         first.as_ref().unwrap_or(&opened),
         &session.connection,
     ));
-    let (mut notices, mut answer) = (Vec::new(), Vec::new());
+    let (mut notices, mut answer): (Vec<Payload>, _) = (lasts.into_iter().collect(), Vec::new());
     if let Ok(parts) = first.as_ref().unwrap_or(&opened).parts() {
         session.is_initial_contact = parts.has(NotifyType::InitialContact);
         session.begin_tokens(maker, &parts);
@@ -173,7 +176,7 @@ fn ask_node(
         let own = addresses::told(&session.connection, addresses, opened.from.local.ip());
         session.begin_mobility(&parts, &own, at);
         if session.peer.mobike {
-            notices = addresses::announcement(&session.connection, &own);
+            notices.extend(addresses::announcement(&session.connection, &own));
         }
         if parts.has(NotifyType::TicketRequest) {
             facts.push(Fact::AsksTicket);
@@ -203,6 +206,12 @@ fn ask_node(
         is_refused: false,
     }));
     (session, facts)
+}
+
+/// How long the peer's authentication is good for: it may come again before that (RFC 4478 §2).
+fn lifetime_of(rest: Duration) -> Payload {
+    let seconds = u32::try_from(rest.as_secs()).unwrap_or(u32::MAX);
+    Payload::Notify(Notify::auth_lifetime(seconds))
 }
 
 /// The bodies of both ID payloads, the initiator's first.
@@ -275,6 +284,7 @@ fn begin_examination(
         Ok(introduced) => introduced,
         Err(fault) => return refuse(answering, &opened, fault, at),
     };
+    answering.init.note_proof(proof_in(&chain));
     answering.sa.answer(&opened, &chain, at);
     answering.examining = Some(Box::new(Examining::new(connection, opened, backend)));
     Box::new((Some(answering), Fact::Pending))
@@ -454,12 +464,14 @@ pub(in crate::ikev2) fn given_up(answering: &Answering) -> Fault {
 
 /// Checks the initiator's proof, and makes ours.
 fn judge(
-    candidates: &[Arc<Connection>],
-    init: &Init,
+    answering: &mut Answering,
     opened: &Opened,
     checks: Checks<'_>,
     at: &mut At<'_>,
 ) -> Result<(Proven, Vec<Payload>), Fault> {
+    let Answering {
+        candidates, init, ..
+    } = answering;
     let parts = opened.parts()?;
     let (claimed, asked) = names_of(&parts)?;
     let (_, body) = parts.initiator.ok_or_else(unidentified)?;
@@ -479,6 +491,8 @@ fn judge(
     init.confirm(&proven.connection)?;
     charge(&proven, checks, at)?;
     let mut chain = introduction(&proven.connection, init, at)?;
+    init.note_proof(parts.auth);
+    init.note_proof(proof_in(&chain));
     chain.extend(init.ppk_answer());
     Ok((proven, chain))
 }

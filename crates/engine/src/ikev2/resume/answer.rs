@@ -116,6 +116,7 @@ impl Answering {
                 ppk,
                 nat: find_nat(asked, path, parts),
                 peer,
+                has_sha1: false,
                 resumed: Some(Box::new(Resumed {
                     ids: (resumable.initiator, own),
                     proven: Some(resumable.proven),

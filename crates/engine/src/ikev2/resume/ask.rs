@@ -181,6 +181,7 @@ impl Resuming {
             ppk,
             nat: find_nat(spis, self.path, parts),
             peer,
+            has_sha1: false,
             resumed: Some(Box::new(Resumed {
                 ids: ticket.ids.clone(),
                 proven: Some(ticket.proven(&self.connection)),

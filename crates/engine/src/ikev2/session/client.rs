@@ -1,20 +1,11 @@
 //! What a peer's client lacks, and what follows.
 
-use crypto::sign::KeyKind;
-
 use super::{Established, Session};
-use crate::config::LocalMethod;
 
 impl Session {
-    /// Whether we have proven ourselves by RSA with SHA-1, because the peer announces no hashes.
+    /// Whether an end has proven itself by RSA with SHA-1, because the other announces no hashes.
     pub fn has_signed_sha1(&self) -> bool {
-        let is_rsa = |method: &LocalMethod| match method {
-            LocalMethod::Signature { key, .. } => matches!(key.kind(), KeyKind::Rsa { .. }),
-            LocalMethod::PresharedKey(_) | LocalMethod::Eap(_) => false,
-        };
-        let has =
-            |it: &Established| it.peer.hashes.is_none() && is_rsa(&it.connection.local.method);
-        self.established().is_some_and(has)
+        self.established().is_some_and(|it| it.has_sha1)
     }
 
     /// Whether the peer alone renews children.

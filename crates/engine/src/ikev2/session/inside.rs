@@ -2,11 +2,17 @@
 
 use std::sync::Arc;
 
+use crypto::rand::Stream;
+use wire::ikev2::Payload;
+
 use super::{Session, State};
 use crate::config::Connection;
+use crate::ike::Outbox;
 use crate::ikev2::established::Established;
+use crate::ikev2::tasks::Task;
 use crate::ikev2::window::IkeSa;
 use crate::sa::Secret;
+use crate::time::Instant;
 
 impl Session {
     /// The key that a user who has passed EAP must prove next.
@@ -50,6 +56,19 @@ impl Session {
             State::Authenticating(it) => Some(&mut it.sa),
             _ => None,
         }
+    }
+
+    /// Tells the peer something that it only has to read.
+    pub(crate) fn tell_for_testing(
+        &mut self,
+        notice: Payload,
+        random: &mut Stream,
+        now: Instant,
+        out: &mut Outbox,
+    ) {
+        self.with(random, now, out, |it, at| {
+            it.add_task(Task::Tell(notice), at);
+        });
     }
 
     /// An established session.

@@ -4,7 +4,8 @@
 //!
 //! Apple: the proposals of a system that is set up by hand (strongSwan issue 2861), the payloads of
 //! its IKE_AUTH from the same log. Android: AOSP's `VpnIkev2Utils`. Windows: logs of strongSwan
-//! with the proposals of our script.
+//! with the proposals of our script. `published.rs` compares with octets that others have
+//! published.
 
 use std::sync::Arc;
 
@@ -44,7 +45,7 @@ use crate::work::Work;
 
 /// Whose client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Brand {
+pub(super) enum Brand {
     Apple,
     Android,
     Windows,
@@ -63,7 +64,7 @@ const GATEWAY_ESP: &str = "aes128gcm16-curve25519 aes128-sha256-curve25519 aes12
                            aes256-sha256-modp2048 aes256gcm16 aes256-sha256";
 /// MS NT5 ISAKMPOAKLEY 9, MS-Negotiation Discovery Capable, Vid-Initial-Contact, and one without a
 /// public name.
-const VENDORS: [&str; 4] = [
+pub(super) const VENDORS: [&str; 4] = [
     "1e2b516905991c7d7c96fcbfb587e46100000009",
     "fb1de3cdf341b7ea16b7e5be0855f120",
     "26244d38eddb61b3172a36e3d0cfb819",
@@ -94,14 +95,15 @@ fn proposals(protocol: Protocol, spi: &[u8], all: Vec<Vec<Transform>>) -> Vec<Pr
 }
 
 impl Brand {
-    fn ike(self) -> Vec<Proposal> {
+    pub(super) fn ike(self) -> Vec<Proposal> {
         let gcm = |ciphers: Vec<Transform>, hash, method| {
             let prf = of(TransformType::Prf, &[hash]);
             [ciphers, prf, of(TransformType::KeyExchange, &[method])].concat()
         };
         let cbc = |hash, mac, method| {
             let mut all = gcm(vec![aes(encryption::AES_CBC, 256)], hash, method);
-            all.insert(2, Transform::new(TransformType::Integrity, mac));
+            let integrity = Transform::new(TransformType::Integrity, mac);
+            all.insert(if self == Windows { 1 } else { 2 }, integrity);
             all
         };
         let all = match self {
@@ -180,7 +182,13 @@ impl Brand {
         }
     }
 
-    fn init(self, sa: Payload, ke: Payload, nonce: Payload, nat: [Payload; 2]) -> Vec<Payload> {
+    pub(super) fn init(
+        self,
+        sa: Payload,
+        ke: Payload,
+        nonce: Payload,
+        nat: [Payload; 2],
+    ) -> Vec<Payload> {
         let fragments = notify(NotifyType::Ikev2FragmentationSupported);
         let [source, destination] = nat;
         match self {
@@ -343,7 +351,7 @@ fn android_ciphers() -> [Vec<Transform>; 2] {
 /// AUTH_AES_CMAC_96 (RFC 4494).
 const INTEGRITY_AES_CMAC_96: u16 = 8;
 
-fn octets(hex: &str) -> Vec<u8> {
+pub(super) fn octets(hex: &str) -> Vec<u8> {
     let pairs = (0..hex.len()).step_by(2);
     pairs
         .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
@@ -491,6 +499,7 @@ impl Phone {
                 hashes,
                 ..Abilities::default()
             },
+            has_sha1: false,
             resumed: None,
         };
         self.path = float(self.path);

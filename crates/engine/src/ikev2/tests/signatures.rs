@@ -8,7 +8,7 @@ use crypto::hash::Hash;
 use wire::ikev2::{AuthenticationMethod as Method, HashAlgorithm, NotifyType, Payload};
 
 use super::post_quantum::{rewrite, without};
-use super::world::{Proof, Setup, Who, World};
+use super::world::{PASSWORD, Proof, Setup, Who, World};
 use crate::ikev2::Abilities;
 use crate::ikev2::auth::{Signed, prove};
 use crate::sa::Secret;
@@ -167,6 +167,11 @@ fn a_hash_that_the_peer_does_not_announce_is_not_used() {
 /// Both ends have keys of RSA. `takes`: whether each takes SHA-1, the station first.
 fn by_rsa(takes: [bool; 2], is_silent: [bool; 2]) -> World {
     let setup = setup(Proof::Certificate, Proof::Certificate);
+    silent(signing(&setup, takes), is_silent)
+}
+
+/// The station has begun. `takes`: whether each end takes SHA-1, the station first.
+fn signing(setup: &Setup, takes: [bool; 2]) -> World {
     let connection = |is_station, takes_rsa_sha1| {
         let mut connection = setup.connection(is_station);
         connection.takes_rsa_sha1 = takes_rsa_sha1;
@@ -174,7 +179,7 @@ fn by_rsa(takes: [bool; 2], is_silent: [bool; 2]) -> World {
     };
     let mut world = setup.world();
     world.gateway.connection = connection(false, takes[1]);
-    silent(world.begun_by(connection(true, takes[0])), is_silent)
+    world.begun_by(connection(true, takes[0]))
 }
 
 #[test]
@@ -201,6 +206,27 @@ fn sha_1_is_for_ends_that_announce_no_hashes_alone() {
         let mut world = by_rsa([true; 2], is_silent);
         assert_eq!(world.fault(checks), better);
         assert!(world.end(checks).session.is_none());
+    }
+    // One end has a pre-shared key: it believes the other's, which alone signs.
+    let key = Proof::Key("secret");
+    for (station, gateway) in [(key, Proof::Certificate), (Proof::Certificate, key)] {
+        for is_silent in [true, false] {
+            let ends = setup(station, gateway);
+            let mut world = silent(signing(&ends, [true; 2]), [is_silent; 2]);
+            world.assert_agreed(1);
+            for who in Who::BOTH {
+                let session = world.end(who).session.as_ref().expect("a session");
+                assert_eq!(session.has_signed_sha1(), is_silent, "{who:?}");
+            }
+        }
+    }
+    // The gateway signs before it asks a user for a password, whose own proof is a key.
+    let ends = setup(Proof::Password(PASSWORD), Proof::Certificate);
+    let mut world = silent(signing(&ends, [true; 2]), [true; 2]);
+    world.assert_agreed(1);
+    for who in Who::BOTH {
+        let session = world.end(who).session.as_ref().expect("a session");
+        assert!(session.has_signed_sha1(), "{who:?}");
     }
     // Who does not take it neither signs so nor believes it.
     let mut world = by_rsa([false, true], [true; 2]);

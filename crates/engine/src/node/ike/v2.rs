@@ -24,7 +24,7 @@ impl Ike {
         self.v2().is_some_and(Ikev2::has_full_transcript)
     }
 
-    /// Whether we have proven ourselves by RSA with SHA-1 in IKEv2.
+    /// Whether an end has proven itself by RSA with SHA-1 in IKEv2.
     pub(in crate::node) fn has_signed_sha1(&self) -> bool {
         self.v2().is_some_and(Ikev2::has_signed_sha1)
     }

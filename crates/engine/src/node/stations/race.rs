@@ -57,6 +57,8 @@ enum Why {
     Move,
     /// Its gateway has sent us to another one.
     Sent,
+    /// Its gateway wants us to authenticate again.
+    Again,
 }
 
 #[derive(Clone, Copy)]
@@ -83,6 +85,11 @@ impl Race {
             sent: targets.iter().map(|it| (*it, from)).collect(),
             ..Self::of(targets.iter().copied())
         }
+    }
+
+    /// Both ends have the tunnel, and it stays until we have authenticated again.
+    pub(super) fn is_again(&self) -> bool {
+        self.why == Why::Again
     }
 
     /// A racer's gateway has sent us to others, which are tried in its place.
@@ -341,6 +348,7 @@ impl Node {
             Why::Move => EndCause::OwnAddressChanged,
             Why::Lost => EndCause::GatewayRestarted,
             Why::Sent => EndCause::SentToAnother,
+            Why::Again => EndCause::AuthenticatedAgain,
         };
         station.passed_over = race.out;
         let others = station.not_used();
@@ -362,8 +370,9 @@ impl Node {
             self.close_session(renewal, cause.clone(), false, now);
         }
         if let State::Up(old) = before {
-            // RFC 5685 §5: the gateway that has sent us here is told.
-            self.close_session(old, cause, why == Why::Sent, now);
+            // RFC 5685 §5: the gateway that has sent us here is told, and one that may have both.
+            let tells_peer = matches!(why, Why::Sent | Why::Again);
+            self.close_session(old, cause, tells_peer, now);
         }
         self.arm_station(index);
         Some(index)
@@ -456,6 +465,15 @@ impl Node {
     /// Our address changed under a session that cannot move: an attempt from the new one races
     /// against it at once.
     pub(super) fn race_anew(&mut self, index: usize, now: Instant) {
+        self.race_beside(index, Why::Move, now);
+    }
+
+    /// The gateway wants us to authenticate again: the tunnel stays until then.
+    pub(super) fn race_to_authenticate(&mut self, index: usize, now: Instant) {
+        self.race_beside(index, Why::Again, now);
+    }
+
+    fn race_beside(&mut self, index: usize, why: Why, now: Instant) {
         let station = &mut self.stations[index];
         if !station.race.is_idle() {
             return;
@@ -464,7 +482,7 @@ impl Node {
         let used = addresses.iter().position(|it| Some(*it) == station.used);
         station.restarts = 0;
         station.race = Race {
-            why: Why::Move,
+            why,
             ..Race::of(in_turns(addresses, used.unwrap_or(0)))
         };
         self.enter_next(index, now);

@@ -38,7 +38,10 @@ impl Node {
     pub(in crate::node) fn station_refused(&mut self, id: SessionId) {
         let racer = self.stations.of_racer(id);
         if let Some(index) = racer.or_else(|| self.stations.of_session(id)) {
-            self.stations[index].refused.is_refused = true;
+            let station = &mut self.stations[index];
+            station.refused.is_refused = true;
+            // Beside a tunnel, it is not tried again.
+            station.authenticates_at = None;
         }
     }
 

@@ -5,7 +5,15 @@ use crate::config::Encapsulation::{Always, Auto, ThroughNat};
 
 /// Both ends after the first seconds, without a NAT between.
 fn settled(change: impl Fn(&mut Connection, bool) + Send + Sync + 'static) -> World {
-    let mut world = World::new(150, change);
+    settled_in(Version::V1, change)
+}
+
+/// The same with this version of IKE.
+fn settled_in(
+    version: Version,
+    change: impl Fn(&mut Connection, bool) + Send + Sync + 'static,
+) -> World {
+    let mut world = World::of(version, 150, change);
     // The first message was already sent: it is lost and repeated.
     world.network.nat = None;
     world.network.wire.clear();
@@ -47,21 +55,49 @@ fn by_default_two_ends_without_a_nat_meet_in_udp() {
 }
 
 #[test]
+fn with_ikev2_two_ends_meet_in_udp_without_a_nat_that_either_would_fake() {
+    for mode in [Mode::Tunnel, Mode::Transport] {
+        for (setting, mobike) in [(Auto, true), (Auto, false), (Always, true), (Always, false)] {
+            let mut world = settled_in(Version::V2, move |connection, _| {
+                connection.encapsulation = setting;
+                connection.mobike = mobike;
+                connection.children[0].mode = mode;
+            });
+            world.assert_up();
+            assert_eq!(shown(&world), [(true, (false, false)); 2]);
+            assert_eq!(world.ends[1].path().local.port(), NAT_T_PORT);
+            world.command(1, Command::RekeyIke("road".into()));
+            world.run(Duration::from_secs(10));
+            world.command(0, Command::RekeyChildren("road".into()));
+            world.run(Duration::from_secs(10));
+            world.assert_up();
+            assert_eq!(shown(&world), [(true, (false, false)); 2]);
+        }
+    }
+}
+
+#[test]
 fn without_a_nat_keepalives_are_sent_where_udp_was_ordered_alone() {
-    for (encapsulation, keepalives) in [(Auto, 0), (Always, 30)] {
-        let mut world = settled(move |connection, _| connection.encapsulation = encapsulation);
-        world.network.log.clear();
-        world.run(Duration::from_secs(300));
-        // From both ends, every 20 s.
-        assert_eq!(world.network.log, vec![vec![0xff]; keepalives]);
+    for version in VERSIONS {
+        for (encapsulation, keepalives) in [(Auto, 0), (Always, 30)] {
+            let mut world = settled_in(version, move |connection, _| {
+                connection.encapsulation = encapsulation;
+            });
+            world.network.log.clear();
+            world.run(Duration::from_secs(300));
+            // From both ends, every 20 s.
+            assert_eq!(world.network.log, vec![vec![0xff]; keepalives]);
+        }
     }
 }
 
 #[test]
 fn ah_stays_out_of_udp_and_so_does_esp_beside_it() {
-    for suites in [&["ah-sha256"][..], &["aes128gcm16", "ah-sha256"]] {
-        let world = settled(move |connection, _| {
+    let all = [&["ah-sha256"][..], &["aes128gcm16", "ah-sha256"]];
+    for (version, suites) in VERSIONS.into_iter().flat_map(|it| all.map(|all| (it, all))) {
+        let world = settled_in(version, move |connection, _| {
             connection.encapsulation = Auto;
+            connection.mobike = false;
             let suites = suites.iter().map(|suite| suite.parse().unwrap());
             connection.children[0].proposals = suites.collect();
         });

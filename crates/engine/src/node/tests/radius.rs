@@ -247,18 +247,61 @@ fn a_question_of_a_session_that_is_over_is_forgotten() {
     assert_eq!(status[0].counts.unanswered, 0);
 }
 
+fn accepts(world: &World) -> u64 {
+    let status = world.ends[1].node.status(world.now);
+    status.radius[0].counts.accepts
+}
+
+fn is_end(cause: &'static str) -> impl Fn(&Event) -> bool {
+    move |event| matches!(event, Event::IkeClosed { cause: it, .. } if it.code() == cause)
+}
+
 #[test]
-fn the_servers_time_ends_the_tunnel_and_the_station_authenticates_again() {
+fn before_the_servers_time_is_over_a_station_authenticates_again_and_keeps_its_address() {
     let mut world = world(205, &[ONE]);
     let mut radius = Radius::new();
     radius.session_timeout = Some(100);
-    radius.run(&mut world, Duration::from_secs(350));
-    let accepts = world.ends[1].node.status(world.now).radius[0]
-        .counts
-        .accepts;
-    assert!((3..=5).contains(&accepts), "{accepts}");
-    radius.run(&mut world, Duration::from_secs(10));
+    radius.run(&mut world, Duration::from_secs(2));
+    let inner = world.ends[0].inner();
+    let mut sent = 0;
+    while world.now < Instant(0) + Duration::from_secs(340) {
+        world.packet();
+        sent += 1;
+        radius.run(&mut world, Duration::from_millis(500));
+    }
+    // After half of the time.
+    assert_eq!(accepts(&world), 7);
+    assert_eq!(world.ends[0].inner(), inner);
     world.assert_up();
+    for end in [0, 1] {
+        assert!(!world.ends[end].told(is_end("expired")));
+        assert_eq!(world.ends[end].node.sessions.len(), 1);
+    }
+    assert_eq!(world.ends[0].count(is_end("authenticated-again")), 6);
+    // One may be under way when a session takes over.
+    let opened = world.ends[0].seen.opened.len();
+    assert!(opened + 6 >= sent, "{opened} of {sent}");
+}
+
+#[test]
+fn the_servers_time_ends_a_tunnel_that_no_server_lets_go_on() {
+    let mut world = world(211, &[ONE]);
+    let mut radius = Radius::new();
+    radius.session_timeout = Some(100);
+    radius.run(&mut world, Duration::from_secs(20));
+    radius.dead = vec![ONE];
+    radius.run(&mut world, Duration::from_secs(78));
+    // Its attempts have come to nothing, and the tunnel has stayed.
+    world.assert_up();
+    let failed = |event: &Event| matches!(event, Event::NegotiationFailed { .. });
+    assert!(world.ends[0].told(failed));
+    radius.run(&mut world, Duration::from_secs(4));
+    assert!(world.ends[1].told(is_end("expired")));
+    assert_eq!(accepts(&world), 1);
+    radius.dead.clear();
+    radius.run(&mut world, Duration::from_secs(120));
+    world.assert_up();
+    assert!(accepts(&world) > 1);
 }
 
 #[test]

@@ -122,6 +122,51 @@ fn a_peer_that_is_pinned_no_more_is_ended_and_stays_out() {
 }
 
 #[test]
+fn a_tunnel_ends_with_its_peer_s_certificate_and_another_one_lets_the_peer_in() {
+    for (index, (version, is_aggressive)) in MODES.into_iter().enumerate() {
+        let mut world = World::of(version, 90 + index as u8, move |connection, is_station| {
+            connection.is_aggressive = is_aggressive;
+            sign(connection, is_station, &[]);
+            if is_station && let LocalMethod::Signature { chain, .. } = &mut connection.local.method
+            {
+                // It ends 600 s from now.
+                *chain = vec![certificate_of(true, NOW + 600 - 86_400, 1)];
+            }
+        });
+        for end in [0, 1] {
+            world.input(end, Input::Calendar(Calendar(NOW)));
+        }
+        world.run(Duration::from_secs(580));
+        // Renewals on the way have not made it longer.
+        let has_ended = |event: &Event| {
+            matches!(
+                event,
+                Event::IkeClosed {
+                    had_children: true,
+                    ..
+                }
+            )
+        };
+        assert!(!world.ends[1].seen.outbound.is_empty(), "{version:?}");
+        assert!(!world.ends[1].told(has_ended), "{version:?}");
+        world.run(Duration::from_secs(25));
+        let gateway = &world.ends[1];
+        assert!(gateway.seen.inbound.is_empty() && gateway.seen.outbound.is_empty());
+        assert!(gateway.told(has_ended), "{version:?}");
+        world.run(Duration::from_secs(60));
+        assert_eq!(world.ends[1].node.established(), 0);
+        let why = world.ends[1].failure().expect("a failure");
+        assert!(why.contains("expired"), "{why}");
+        // The station has another certificate.
+        reload(&mut world, 0, &[]);
+        world.run(Duration::from_secs(60));
+        assert_eq!(world.ends[1].node.established(), 1);
+        let is_up = |end: usize| !world.ends[end].seen.outbound.is_empty();
+        assert!(is_up(0) && is_up(1), "{version:?}");
+    }
+}
+
+#[test]
 fn one_peer_of_a_connection_is_ended_and_the_others_stay() {
     for version in VERSIONS {
         let mut world = World::of(version, 83, |_, _| {});
@@ -203,6 +248,11 @@ fn sign(connection: &mut Connection, is_station: bool, revoked: &[u8]) {
 }
 
 fn certificate(is_station: bool) -> Certificate {
+    certificate_of(is_station, NOW, 365)
+}
+
+/// It is good for so many days from then on.
+fn certificate_of(is_station: bool, from: i64, days: u32) -> Certificate {
     let (name, key, serial) = match is_station {
         true => ("ms.example", STATION_KEY, STATION_SERIAL),
         false => ("sg.example", GATEWAY_KEY, GATEWAY_SERIAL),
@@ -212,8 +262,8 @@ fn certificate(is_station: bool) -> Certificate {
         alternative_names: &[name.to_owned()],
         key: KeyMaterial::Pem(key),
         serial: &[serial],
-        now: NOW,
-        days: 365,
+        now: from,
+        days,
     };
     let pem = authority().issue(&request).unwrap();
     Certificate::all_from_pem(&pem).unwrap().remove(0)

@@ -314,6 +314,7 @@ fn data_of_notifications_is_checked_for_type_and_length() {
     }
     let lifetime = Notify::new(NotifyType::AuthLifetime, hex("00000e10"));
     assert_eq!(lifetime.to_auth_lifetime_seconds(), Ok(3600));
+    assert_eq!(lifetime, Notify::auth_lifetime(3600));
     for len in [0, 19, 21] {
         let hash = Notify::new(NotifyType::NatDetectionSourceIp, vec![1; len]);
         assert!(hash.to_nat_detection().is_err());
