@@ -315,6 +315,17 @@ ROWS = {
 }
 
 
+@pytest.mark.parametrize("level", ["model", "simulate"])
+def test_most_arrivals_of_the_kept_run_were_predicted_within_15_percent(level: str) -> None:
+    """By rounds and prices of other arrivals; a run in which they were not is not to be kept."""
+    rows = pd.read_parquet(CATALOGUE / "studies/wireless-policies/results.parquet")
+    rows = rows[(rows["sweep"] == "arrivals") & (rows["level"] == level)]
+    apart = rows[rows["metric"] == "apart_percent:all"]["value"].dropna()
+    assert len(apart) == 36
+    assert (apart.abs() < 15).mean() > 0.85
+    assert abs(apart.median()) < 5
+
+
 def test_the_page_has_the_numbers_of_the_study() -> None:
     """The table of `docs/lab-policies.md` is from the run that the study's folder keeps; with
     CARAVAN_BLESS=1 it is written anew."""
