@@ -325,7 +325,8 @@ const CHAINS: [Chain; 1] = [Chain {
             e3f700750b0143a1c45f3f8c12407b32faed2cdfc9545a79d4cd71354e9a64759ecb096885118944\
             674a9346866207c613715e6ec8c74e3b2972e18cb44198429a4377b2c6e8329621276c3909b028b0\
             40c9fff1e14284cb",
-    child_exchanged: "6f6b7a00fae4995d27ec8d15d0e86af753a095e2cae0ead732c247f320dff958270d683824e43bbe\
+    child_exchanged: "6f6b7a00fae4995d27ec8d15d0e86af753a095e2cae0ead732c247f320df\
+            f958270d683824e43bbe\
             15cd332cafefac94c2ad053ee1940ec9aec4f4f2df162676a22fbc135334823e2f6d9aef55ebf7e8\
             0f779d08d9b37dec11628b703bfa27ae3e7f285aaefdf442d6ca12ba52ebc42ca56415108bc7bd06\
             1eae3dceaa75b3ef",

@@ -285,9 +285,9 @@ pub struct ConnectionTable {
     /// Local network of a full tunnel (`remote_ts` covers all of IPv4 or all of IPv6). "allow":
     /// private addresses with a route that is not a default route stay reachable, and so do
     /// multicast and broadcast. Networks that `remote_ts` names, the gateway's resolvers and DNS
-    /// queries to port 53 stay in the tunnel; of a resolver in a network of this host only DNS does.
-    /// DNS over TLS (port 853) to another local resolver does not. "block": everything
-    /// except DHCP enters the tunnel or is refused.
+    /// queries to port 53 stay in the tunnel; of a resolver in a network of this host only DNS
+    /// does. DNS over TLS (port 853) to another local resolver does not. "block": everything except
+    /// DHCP enters the tunnel or is refused.
     pub lan: Lan,
     /// Other address family of a full tunnel that carries one family only. "block": refused unless
     /// a selector names it, also if `on_failure` is "pass". "pass": unencrypted.
@@ -384,8 +384,8 @@ pub struct ChildTable {
     /// "-curve25519", then with "-modp2048", then without PFS. A group means PFS. IKEv2 takes every
     /// key exchange of an IKE SA, such as "aes256gcm16-curve25519-ke1_mlkem768", and by default
     /// prefers 64-bit sequence numbers, "-esn" ("Partially Transmitted 64-bit Sequential Numbers"
-    /// in RFC 9827; without it "32-bit Sequential Numbers"). A client of IKEv1 offers one group at a
-    /// time. Curve25519 is last if phase 1 uses another group and a MODP group is here too. A
+    /// in RFC 9827; without it "32-bit Sequential Numbers"). A client of IKEv1 offers one group at
+    /// a time. Curve25519 is last if phase 1 uses another group and a MODP group is here too. A
     /// gateway of IKEv2 also accepts "aes256gcm16" and "aes256-sha256".
     pub esp_proposals: Vec<String>,
     /// AH proposals, such as "sha256-modp2048".
