@@ -161,7 +161,10 @@ fn ask_node(
     let own_spi = sa.own_spi();
     let nonces = init.nonces.clone();
     let mut facts = vec![Fact::Established(Arc::clone(&proven.connection))];
-    let lasts = proven.until.map(|until| lifetime_of(until.since(at.now)));
+    // A certificate's end, which a ticket keeps as well, is not told: to come again with the same
+    // one would change nothing.
+    let until = proven.until.filter(|_| proven.certified.is_none());
+    let lasts = until.map(|until| lifetime_of(until.since(at.now)));
     let mut session = establish((sa, Role::Responder), init, proven, calendar, at.now);
     session.begin_resumption(ids_of(
         first.as_ref().unwrap_or(&opened),
