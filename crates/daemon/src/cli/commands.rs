@@ -252,8 +252,8 @@ fn within<T: Send + 'static>(
 /// Nobody knows whether another gateway's name leads to this one.
 fn too_slow(name: &str) -> String {
     format!(
-        "the resolvers of this host have not answered for {} s where {name} leads, which may be \
-         here: say it again, or name the address",
+        "this host's resolvers have not said within {} s where {name} leads, and it must not be \
+         here: try again, or give the address",
         LOOKUP_PATIENCE.as_secs()
     )
 }
