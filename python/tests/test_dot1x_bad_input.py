@@ -160,7 +160,7 @@ def test_a_wrong_login_opens_no_port(wrong: Wrong, bed: Bed, watch: Watch) -> No
 def test_an_authentication_that_fails_says_its_cause(
     name: str, bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measurement, "OPEN_S", 2.0)
+    monkeypatch.setattr(measurement, "OPEN_S", 6.0)
     (wrong,) = (one for one in WRONG if one.name == name)
     with (
         bed.station(wrong.login(bed.certificates)) as station,

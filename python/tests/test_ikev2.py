@@ -18,6 +18,7 @@ from strongswan_pair import NAMES, connected, ends_of_ikev2, settle
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, SharedKey
+from caravan.testbed.host import Host
 from caravan.testbed.pki import Key, OpensslAuthority
 from caravan.testbed.remote_access import (
     GATEWAY_ADDRESS6,
@@ -317,6 +318,30 @@ def test_charon_renews_the_child_and_the_ike_sa_without_loss(
         assert re.search(r"closing CHILD_SA net\{\d+\}", pair.charon.log())
         (new,) = pair.charon.children()
         assert new.spi_in != old.spi_in
+        assert pair.fetch() == expected
+
+
+def test_we_authenticate_again_before_charon_ends_the_tunnel(keys: Keys, output: Path) -> None:
+    """RFC 4478: charon says for how long it believes us, and ends the session then."""
+    expected = make_file(output / "www/file", FILE_BYTES)
+    gateway, station = ends(keys, SUITES[0], has_certificates=True)
+
+    def charon(host: Host, connection: Connection) -> StrongSwan:
+        one = StrongSwan(host, connection)
+        times = {"rekey_time": 0, "reauth_time": 34, "over_time": 2, "rand_time": 0}
+        lines = [f"{key} = {seconds}s" for key, seconds in times.items()]
+        one.change("mobike = yes", "\n".join(["mobike = yes", *lines]))
+        return one
+
+    with connected(gateway, station, output, is_initiator=True, strongswan=charon) as pair:
+        (before,) = pair.charon.sas()
+        echoes = ping(pair.network.ms, SERVER_ADDRESS, 220, 0.2)
+        # charon ends the old session as soon as it knows the new one.
+        assert echoes.sent - echoes.received <= 1
+        (after,) = pair.charon.sas()
+        assert after.unique_id != before.unique_id
+        said = pair.ours.process.stderr()
+        assert "authenticated-again" in said and "deleted-by-peer" not in said
         assert pair.fetch() == expected
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pandas as pd
@@ -85,12 +85,12 @@ def test_a_cluster_that_loses_a_worker_loses_nothing(
 @contextmanager
 def processes(folder: Path, *preloaded: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """Address and process of a scheduler with one worker, which runs `preloaded` first."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    address = f"tcp://127.0.0.1:{port}"
+    # The scheduler takes a free port itself, and writes which.
+    told = folder / "scheduler.json"
+    common = ("--scheduler-file", str(told), "--no-dashboard")
     words = [
-        ["dask_scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard"],
-        ["dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard", *preloaded],
+        ["dask_scheduler", "--host", "127.0.0.1", "--port", "0", *common],
+        ["dask_worker", "--nthreads", "1", "--no-nanny", *common, *preloaded],
     ]
     running: list[subprocess.Popen[bytes]] = []
     try:
@@ -98,11 +98,20 @@ def processes(folder: Path, *preloaded: str) -> Iterator[tuple[str, subprocess.P
             argv = [sys.executable, "-m", f"distributed.cli.{one[0]}", *one[1:]]
             with (folder / f"{len(running)}.log").open("wb") as log:
                 running.append(subprocess.Popen(argv, cwd=folder, stdout=log, stderr=log))
-        yield address, running[0]
+        yield address_in(told, running[0], folder / "0.log"), running[0]
     finally:
         for process in running:
             process.kill()
             process.wait()
+
+
+def address_in(told: Path, scheduler: subprocess.Popen[bytes], log: Path) -> str:
+    until = time.monotonic() + 60
+    while time.monotonic() < until and scheduler.poll() is None:
+        with suppress(FileNotFoundError, json.JSONDecodeError):
+            return str(json.loads(told.read_text())["address"])
+        time.sleep(0.1)
+    raise TimeoutError(f"the scheduler wrote no address:\n{log.read_text()}")
 
 
 def answering(compute: Callable[[Job], bytes], address: str) -> pool.Pool:

@@ -88,6 +88,8 @@ pub struct Connection {
     /// IKEv2: addresses may change under a session (RFC 4555), if the peer announces that it
     /// supports it.
     pub mobike: bool,
+    /// IKEv2: a station authenticates again before its gateway ends the session (RFC 4478).
+    pub reauth: bool,
     /// Whether its IKE SAs begin without a child (RFC 6023).
     pub childless: Childless,
     /// IKEv2: both ends give each other tokens, by which one that has lost everything shows it (RFC
@@ -454,6 +456,7 @@ impl Connection {
             full_transcript: true,
             is_eap_only: false,
             mobike: true,
+            reauth: true,
             childless: Childless::Allow,
             crash_detection: false,
             resumption: false,
@@ -549,6 +552,9 @@ pub const STATION_DPD_DELAY: Duration = Duration::from_secs(20);
 pub const DPD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Usually more peers than share one key.
 pub const PEERS_MAX: usize = 1_000;
+
+/// Selectors of one side of a child of IKEv2 at most. Each costs every packet a comparison.
+pub const SELECTORS_MAX: usize = 32;
 /// RFC 3948 §4.
 pub const KEEPALIVE: Duration = Duration::from_secs(20);
 /// Wide enough for the reordering of several threads and a long fat link.

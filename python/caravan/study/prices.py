@@ -6,7 +6,7 @@ testbed and computed: what the testbed takes more is the work of all programs th
 ends of links among them. Over an air that takes no time it would be less than it is elsewhere: a
 processor that has slept for a frame wakes up later. A part costs the same under every policy that
 has it in the same form, so policies of several layers, and all over another air, are predicted. A
-cell that was disturbed is outvoted: of the cells that have a part, the median counts. EAP that
+cell that was disturbed is outvoted where three or more have a part: their median counts. EAP that
 yields the keys of a link cipher is a form of its own. Left out: the work of TLS between the ends of
 a flow, which only the testbed has.
 """
@@ -132,7 +132,8 @@ def _prices(study: Study, sweep: Sweep, rows: Sequence[Row], told: Told) -> dict
         is_part = row.level == TESTBED and row.metric.startswith(f"{TOTAL}:")
         rounds_s = computed.get((*_place(row), row.metric))
         if row.sweep in own and is_part and row.value and rounds_s is not None:
-            half = 0.0 if row.ci95_high is None else row.ci95_high - row.value
+            ends = (row.ci95_low, row.ci95_high)
+            half = max(0.0 if end is None else abs(end - row.value) for end in ends)
             price = _Price(row.value - rounds_s, half)
             found.setdefault(key(row, _settings(own[row.sweep], row.reading), told), []).append(
                 price
@@ -164,7 +165,8 @@ def _part(row: Row, price: _Price | None) -> list[Row]:
     if price is None:
         return [replace(row, bound=LOWER)]
     whole = row.value + price.value
-    own = replace(row, value=whole, ci95_low=whole - price.half, ci95_high=whole + price.half)
+    low, high = max(0.0, whole - price.half), whole + price.half
+    own = replace(row, value=whole, ci95_low=low, ci95_high=high)
     name = row.metric.partition(":")[2]
     return [
         own,

@@ -266,6 +266,8 @@ def _replications(item: _Task) -> int | None:
     """The number of runs behind a value; closed forms have none."""
     if item.level == "model":
         return None
+    if item.level == TESTBED and item.cell.sweep.measure == WIRELESS:
+        return int(item.resolved.request["cell"]["runs"])
     is_repeated = item.cell.sweep.measure in ("road", WIRELESS, HOSTS, AGENTS)
     return item.cell.run.replications if is_repeated else 1
 

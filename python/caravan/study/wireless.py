@@ -299,8 +299,9 @@ def computed(request: Mapping[str, Any], level: str, results: Sequence[bytes]) -
     """The metrics of a cell from runs of the native core."""
     answers = [json.loads(result) for result in results]
     if why := computers.unpriced(answers):
-        unpriced = [Measure(metric, None, reason=why) for metric in _metrics(request)]
-        return unpriced + without(request, level)
+        missing = absent(request, level)
+        priced = (metric for metric in _metrics(request) if metric not in missing)
+        return [Measure(metric, None, reason=why) for metric in priced] + without(request, level)
     runs = [answer[level] for answer in answers]
     found = dict(_admitted(request, runs[0]))
     empty = computers.absent(request, answers[0][SIMULATED])

@@ -58,9 +58,10 @@ RESET = struct.pack("ii", 1, 0)
 """Of SO_LINGER: to close a connection is to reset it."""
 ROUNDS_APART = 2
 """Packets that go one way take less than so many rounds."""
-HEAD, REPORT = struct.Struct("!BxHIQ"), struct.Struct("!IIQQQ")
+HEAD, REPORT = struct.Struct("!BxHIQ"), struct.Struct("!IIQQQQ")
 """Of a datagram: its kind, after how many of them a report is wanted, its flow and number. Of a
-report: whether it answers an end, its flow, the last number, and how many datagrams and bytes came.
+report: whether it answers an end, its flow, the last number, how many datagrams and bytes came, and
+when, in nanoseconds of the other end's clock.
 """
 Answer = dict[str, Any]
 
@@ -115,7 +116,8 @@ class Server:
             at[1], at[2], at[3] = max(at[1], number), at[2] + 1, at[3] + len(payload)
         is_due = reported > 0 and number % reported == 0
         if (kind == END or is_due) and flow == self._flow[0]:
-            self._udp.sendto(REPORT.pack(kind == END, *self._flow), sender)
+            came_ns = time.monotonic_ns()
+            self._udp.sendto(REPORT.pack(kind == END, *self._flow, came_ns), sender)
 
 
 def take(link: socket.socket, context: ssl.SSLContext | None) -> None:
@@ -198,8 +200,9 @@ def udp(address: str, seconds: str, size: str, window: str, cut: str = "") -> An
                 link.send(HEAD.pack(DATA, wanted, flow, number) + rest)
                 continue
             try:
-                _, _, last, _, came = report(link, flow)
-                reports.append((time.monotonic(), came))
+                _, _, last, _, came, came_ns = report(link, flow)
+                # By the clock of who took them: what delays a report on its way does not count.
+                reports.append((came_ns / 1e9, came))
                 told = max(told, last)
             except TimeoutError:
                 stalls, told = stalls + 1, number

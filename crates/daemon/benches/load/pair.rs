@@ -436,6 +436,7 @@ fn connection(
         full_transcript: true,
         is_eap_only: false,
         mobike: true,
+        reauth: true,
         childless: Childless::Allow,
         crash_detection: false,
         resumption: terms.has_tickets,

@@ -19,8 +19,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use engine::config::{
-    Child, ChildLayer, Childless, Config, Connection, Encapsulation, InnerFamilies, Pool, Severity,
-    Unique,
+    Child, ChildLayer, Childless, Config, Connection, Encapsulation, InnerFamilies, Pool,
+    SELECTORS_MAX, Severity, Unique,
 };
 use engine::ike::{MAX_DOMAINS, domain};
 use engine::sa::{Mode, Protocol};
@@ -158,6 +158,7 @@ impl Builder<'_> {
         let remote_addrs = self.resolve(loaded, name, table)?;
         let mut connection = self.connection(&loaded.engine.pools, name, table, remote_addrs)?;
         self.only_ikev2(name, table, connection.version)?;
+        self.few_selectors(name, &connection)?;
         connection.redirects = self.redirects(loaded, name, table)?;
         phones::accept(&mut connection, table);
         proposals::with_long_numbers(&mut connection, table);
@@ -263,6 +264,7 @@ impl Builder<'_> {
             full_transcript: table.full_transcript,
             is_eap_only: table.is_eap_only(),
             mobike: table.mobike.unwrap_or(true),
+            reauth: table.reauth.unwrap_or(true),
             childless: childless(table.childless),
             crash_detection: table.crash_detection,
             resumption: table.resumption,
@@ -278,6 +280,26 @@ impl Builder<'_> {
                 file::Unique::Keep => Unique::Keep,
             },
         })
+    }
+
+    /// Refuses to ask for a child with more selectors than it would have in the end: what is more
+    /// would be narrowed away.
+    fn few_selectors(&self, name: &str, it: &Connection) -> Result<(), ConfigError> {
+        if it.remote_addrs.is_empty() || !it.version.has_v2() {
+            return Ok(());
+        }
+        for child in &it.children {
+            for (side, all) in [("local_ts", &child.local), ("remote_ts", &child.remote)] {
+                if all.len() > SELECTORS_MAX {
+                    let key = format!("connections.{name}.children.{}.{side}", child.name);
+                    let count = all.len();
+                    let text =
+                        format!("{count} are more than {SELECTORS_MAX}: write more children");
+                    return Err(self.value(&key, &text));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The children of a table: one, or that of ESP and that of AH around it.

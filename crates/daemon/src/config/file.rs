@@ -244,6 +244,9 @@ pub struct ConnectionTable {
     /// Without it a client that moves sets up a new one, with the same inner address. Default:
     /// true.
     pub mobike: Option<bool>,
+    /// IKEv2: a client whose gateway says for how long it is believed (RFC 4478) authenticates
+    /// again before that. false: the tunnel ends then. Default: true.
+    pub reauth: Option<bool>,
     /// IKEv2: whether a tunnel begins without a child, which then has a key exchange of its own
     /// (RFC 6023). "allow": a client may begin so. "prefer": we begin so if the gateway takes it.
     /// "force": both ends begin so, or there is no tunnel. "never": we do not begin so, and
@@ -324,6 +327,7 @@ impl ReadTable for ConnectionTable {
             fragmentation: keys.or("fragmentation", true)?,
             full_transcript: keys.or("full_transcript", true)?,
             mobike: keys.given("mobike")?,
+            reauth: keys.given("reauth")?,
             childless: keys.given("childless")?,
             crash_detection: keys.or("crash_detection", false)?,
             resumption: keys.or("resumption", false)?,
@@ -375,7 +379,8 @@ pub struct ChildTable {
     /// "tunnel": between networks or inner addresses. "transport": between the two ends alone.
     pub mode: Mode,
     /// Traffic selectors of our side, such as "10.10.0.0/24", "10.10.0.1-10.10.0.9[udp/53]" or
-    /// "10.10.0.7[tcp/1000-2000]"; IKEv1 has no ranges of ports. Default: our inner address.
+    /// "10.10.0.7[tcp/1000-2000]"; IKEv1 has no ranges of ports. A client of IKEv2 has 32
+    /// at most, and so of the peer's. Default: our inner address.
     pub local_ts: Vec<String>,
     /// Traffic selectors of the peer's side. Default: its inner address.
     pub remote_ts: Vec<String>,

@@ -1414,6 +1414,7 @@ fn config(is_station: bool, change: &Change) -> Config {
         full_transcript: true,
         is_eap_only: false,
         mobike: true,
+        reauth: true,
         childless: crate::config::Childless::Allow,
         crash_detection: false,
         resumption: false,

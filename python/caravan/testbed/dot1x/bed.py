@@ -98,13 +98,16 @@ class Arrival:
 
 
 class End:
-    """The program at an end of flows."""
+    """The program at an end of flows. It takes orders when it is ready."""
 
     def __init__(self, host: Host, credentials: tuple[Path, Path, Path]) -> None:
         argv = [sys.executable, traffic_end.__file__, *map(str, credentials)]
         self._process = host.popen(argv, name="end", is_told=True)
-        self._process.wait_for(lambda: bool(self._process.stdout()), "readiness", READY_S)
         self._asked = 1
+
+    def wait_ready(self) -> None:
+        """Wait until it answers other ends."""
+        self._process.wait_for(lambda: bool(self._process.stdout()), "readiness", READY_S)
 
     def order(self, words: str, timeout_s: float = 60.0) -> dict[str, Any]:
         """Begin a flow, and wait for what came of it; `NamespaceError` if it failed."""
@@ -205,6 +208,8 @@ class Bed:
         own = proofs.flows.credentials
         files = own.certificate, own.key, proofs.flows.authority
         self.ends = {role: End(self.network.roles[role], files) for role in ROLES}
+        for end in self.ends.values():
+            end.wait_ready()
 
     def _gateway(self, subnet: Subnet) -> Daemon:
         host = self.network.roles[f"gw{subnet.number}"]

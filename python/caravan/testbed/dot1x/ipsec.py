@@ -39,6 +39,7 @@ MOBILE_MARK = 0x00CA_7A4A
 PRIORITY = 220
 """Of rules between those that a mobile node has for its foreign agent and those for the rest."""
 CHILD_UP = "child established"
+UP_EVENT = "up: ipsec"
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class NodeTunnel(Daemon):
 
     def __init__(self, host: Host, file: Path) -> None:
         super().__init__(host, "up", file, instance="ipsec")
-        self.wait_for_event("up: ipsec")
+        self.wait_for_event(UP_EVENT)
 
     def stop(self) -> Completed:
         """End the tunnel, and let the node's packets pass without it."""

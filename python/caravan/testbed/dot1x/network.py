@@ -84,11 +84,12 @@ class Airs(Network):
 
     def plug(self, station: Host, at: str) -> None:
         """Move a station to the air of an access point."""
-        self._plug(station, at)
+        self.place(station, at)
         if self.cipher is not None:
             self.cipher.moved(station, at)
 
-    def _plug(self, station: Host, at: str) -> None:
+    def place(self, station: Host, at: str) -> None:
+        """The same, and its cipher does not know."""
         port = f"at-{station.role}"
         self.links.plug(port, _air(at))
         self.links.set_port(port, isolated=1, learning=0)
@@ -98,7 +99,7 @@ class Airs(Network):
         host.connect(STATION_INTERFACE, self.links, f"at-{role}", MTU_BYTES)
         host.add_address(STATION_INTERFACE, address)
         self.stations[role] = host
-        self._plug(host, at)
+        self.place(host, at)
         if self.cipher is not None:
             self.cipher.add(host)
         return host

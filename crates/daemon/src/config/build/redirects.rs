@@ -22,6 +22,7 @@ impl Builder<'_> {
             ("resumption", table.resumption),
             ("redirect", table.redirect.is_some()),
             ("mobike", table.mobike == Some(true)),
+            ("reauth", table.reauth == Some(true)),
         ];
         let given = keys.into_iter().find(|(_, is_given)| *is_given);
         match given {

@@ -18,6 +18,16 @@ fn child(mode: &str, selector: &str) -> Result<Arc<Connection>, String> {
 }
 
 #[test]
+fn a_child_has_no_more_selectors_than_are_agreed() {
+    let all: Vec<String> = (0..33).map(|it| format!("10.{it}.0.0/16")).collect();
+    let of = |count: usize| child("tunnel", &all[..count].join("\", \""));
+    assert_eq!(of(32).expect("a child").children[0].remote.len(), 32);
+    let refused = of(33).err().expect("refused");
+    let what = "connections.road.children.net.remote_ts: 33 are more than 32: write more children";
+    assert!(refused.contains(what), "{refused}");
+}
+
+#[test]
 fn encap_is_auto_true_or_false() {
     let with = |line: &str| {
         let text = format!(

@@ -871,6 +871,7 @@ fn what_only_ikev2_has_is_refused_with_ikev1() {
         ("crash_detection", "true"),
         ("resumption", "true"),
         ("mobike", "true"),
+        ("reauth", "true"),
         ("redirect", "[\"198.51.100.0/24\"]"),
     ] {
         let line = format!("{key} = {value}");

@@ -89,17 +89,11 @@ pub fn toml(it: &Description, places: &Places<'_>) -> String {
         Inner::Lent(_) if !is_native => say("pools", list(&[&name])),
         _ => {}
     }
-    if is_shared {
+    if is_shared && is_v1 {
         // Main mode finds a pre-shared key by the address alone (RFC 2409 §5.4).
-        if is_v1 {
-            say("aggressive", "true".to_owned());
-        }
-        // A certificate ends its session by itself.
-        if it.side == Side::Target {
-            say("rekey_time", text(&format!("{}s", it.lifetime.as_secs())));
-            say("over_time", text("1s"));
-        }
+        say("aggressive", "true".to_owned());
     }
+    end(it, &mut say);
     if it.legacy || is_shared && is_v1 || is_native {
         say("legacy", "true".to_owned());
     }
@@ -127,6 +121,22 @@ pub fn toml(it: &Description, places: &Places<'_>) -> String {
         lines.push(format!("\n[pools.{name}]\naddrs = {address}"));
     }
     lines.join("\n") + "\n"
+}
+
+/// When the tunnel ends.
+fn end(it: &Description, say: &mut impl FnMut(&str, String)) {
+    match it.side {
+        // A certificate ends its session by itself.
+        Side::Target if matches!(it.credential, Credential::PresharedKey(_)) => {
+            say("rekey_time", text(&format!("{}s", it.lifetime.as_secs())));
+            say("over_time", text("1s"));
+        }
+        // A gateway that says when it ends the session (RFC 4478) means the tunnel's end.
+        Side::Client if it.ike == IkeVersion::V2 && it.option != SecurityOption::Native => {
+            say("reauth", "false".to_owned());
+        }
+        _ => {}
+    }
 }
 
 /// Suites of IKE.

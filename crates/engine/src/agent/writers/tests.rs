@@ -158,6 +158,8 @@ fn ikev2_and_its_ppk_are_written_by_who_has_them() {
             }
             let is_v1 = ["version = 1", "aggressive", "ikev1"];
             assert!(!is_v1.iter().any(|word| text.contains(word)), "{text}");
+            let ends = (kind, side) == (Kind::Caravan, Side::Client);
+            assert_eq!(text.contains("reauth = false"), ends, "{text}");
             // charon 5.9 and pluto do not have it.
             assert_eq!(text.contains("mlkem"), kind == Kind::Caravan, "{text}");
         }

@@ -109,6 +109,7 @@ impl Setup {
             full_transcript: true,
             is_eap_only: false,
             mobike: true,
+            reauth: true,
             childless: crate::config::Childless::Allow,
             crash_detection: false,
             resumption: false,

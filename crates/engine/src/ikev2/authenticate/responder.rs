@@ -42,6 +42,11 @@ pub(in crate::ikev2) struct Checks<'a> {
 /// A peer above its quota repeats its request, and each look costs the check of a signature.
 const LOOKS_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
+/// A peer is told for how long it is believed if that is at least this: half an hour, less the time
+/// from a server's answer until now. strongSwan comes again its `over_time` before the end, 24
+/// minutes by default, and at once if less is left: each time.
+const LEAST_TOLD: Duration = Duration::from_secs(29 * 60);
+
 /// Octets of a request without AUTH at most, on the wire and of its payloads: it is kept for EAP,
 /// or while a server of RADIUS thinks. It has no certificate.
 pub(in crate::ikev2) const MAX_WITHOUT_AUTH: usize = 8 << 10;
@@ -164,7 +169,8 @@ fn ask_node(
     // A certificate's end, which a ticket keeps as well, is not told: to come again with the same
     // one would change nothing.
     let until = proven.until.filter(|_| proven.certified.is_none());
-    let lasts = until.map(|until| lifetime_of(until.since(at.now)));
+    let rest = until.map(|until| until.since(at.now));
+    let lasts = rest.filter(|it| *it >= LEAST_TOLD).map(lifetime_of);
     let mut session = establish((sa, Role::Responder), init, proven, calendar, at.now);
     session.begin_resumption(ids_of(
         first.as_ref().unwrap_or(&opened),

@@ -5,14 +5,11 @@ use std::net::IpAddr;
 use super::{ChildEntry, Pair};
 use wire::ip::protocol::ESP;
 
-use crate::config::{Child, ChildLayer, Connection};
+use crate::config::{Child, ChildLayer, Connection, SELECTORS_MAX};
 use crate::ike::{ChildOffer, NegotiatedChild};
 use crate::ike::{Fault, Refusal};
 use crate::sa::{Direction, Ipsec, Keys, Layer, Mode, Path, Sa};
 use crate::selector::{Ports, TrafficSelector};
-
-/// Selectors of one side of a pair at most. Each costs every packet a comparison.
-const MAX_SELECTORS: usize = 32;
 
 /// Our side's traffic and the peer's.
 pub(super) type Traffic = (Vec<TrafficSelector>, Vec<TrafficSelector>);
@@ -103,7 +100,7 @@ pub(super) fn common(offered: &[TrafficSelector], own: &[TrafficSelector]) -> Ve
         .flat_map(|it| own.iter().filter_map(|own| it.intersection(own)))
     {
         let is_held = found.iter().any(|it| it.contains(&both));
-        if !is_held && found.len() < MAX_SELECTORS {
+        if !is_held && found.len() < SELECTORS_MAX {
             found.retain(|it| !both.contains(it));
             found.push(both);
         }

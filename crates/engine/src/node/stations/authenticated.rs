@@ -1,6 +1,7 @@
 //! A gateway says how long our authentication is good for (RFC 4478), and ends the session then.
-//! Before that, its station authenticates again in a session of its own. It gets the same inner
-//! address, and the tunnel stays until the gateway has proven itself anew.
+//! Before that, its station authenticates again at the same address, in a session of its own. It
+//! gets the same inner address where its gateway has one tunnel of an identity. The old tunnel
+//! stays until the gateway has believed us: it removes it then (INITIAL_CONTACT).
 //!
 //! Left out: a lifetime that we choose ourselves. Our own IKE SAs are renewed.
 
@@ -34,6 +35,9 @@ impl Node {
         };
         let since = session.ike.since().unwrap_or(now);
         let station = &mut self.stations[index];
+        if !station.connection.reauth {
+            return;
+        }
         let (own, margin) = (station.connection.lifetime, station.connection.rekey_margin);
         let due = now + renewal(lifetime, own, margin, Role::Initiator);
         station.authenticates_at = Some(due.max(since + LEAST_STAY));

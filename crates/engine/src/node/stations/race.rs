@@ -468,7 +468,8 @@ impl Node {
         self.race_beside(index, Why::Move, now);
     }
 
-    /// The gateway wants us to authenticate again: the tunnel stays until then.
+    /// The gateway wants us to authenticate again. No other address has a part in that: one that
+    /// answers sooner may be another gateway, with other inner addresses.
     pub(super) fn race_to_authenticate(&mut self, index: usize, now: Instant) {
         self.race_beside(index, Why::Again, now);
     }
@@ -480,10 +481,14 @@ impl Node {
         }
         let addresses = &station.connection.remote_addrs;
         let used = addresses.iter().position(|it| Some(*it) == station.used);
+        let ahead = match (why, station.used) {
+            (Why::Again, Some(used)) => vec![used],
+            _ => in_turns(addresses, used.unwrap_or(0)),
+        };
         station.restarts = 0;
         station.race = Race {
             why,
-            ..Race::of(in_turns(addresses, used.unwrap_or(0)))
+            ..Race::of(ahead)
         };
         self.enter_next(index, now);
     }

@@ -40,16 +40,22 @@ impl Node {
         if let Some(index) = racer.or_else(|| self.stations.of_session(id)) {
             let station = &mut self.stations[index];
             station.refused.is_refused = true;
-            // Beside a tunnel, it is not tried again.
+            // Beside a tunnel, it is not tried again by itself.
             station.authenticates_at = None;
         }
     }
 
     /// The configuration was read again, and what is in a file may be another: stations that wait
-    /// because they were refused try at once.
+    /// because they were refused try at once, and so do those whose tunnel still stands.
     pub(in crate::node) fn try_refused(&mut self, now: Instant) {
         for index in 0..self.stations.len() {
             let station = &mut self.stations[index];
+            if matches!(station.state, State::Up(_)) && station.refused.is_refused {
+                station.refused = Refused::default();
+                station.authenticates_at = Some(now);
+                self.arm_station(index);
+                continue;
+            }
             let waits = matches!(station.state, State::Backoff(_)) && station.refused.waits;
             if waits && !station.is_retired && !station.ousted.is_resting(now) {
                 station.refused = Refused::default();

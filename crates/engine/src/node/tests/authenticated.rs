@@ -6,8 +6,13 @@ use super::*;
 use crate::node::stations::LEAST_STAY;
 
 fn world(seed: u8) -> World {
-    let mut world = World::of(Version::V2, seed, |connection, _| {
+    world_with(seed, true)
+}
+
+fn world_with(seed: u8, reauth: bool) -> World {
+    let mut world = World::of(Version::V2, seed, move |connection, _| {
         connection.resumption = true;
+        connection.reauth = reauth;
     });
     world.run(Duration::from_secs(2));
     world.assert_up();
@@ -66,6 +71,15 @@ fn a_new_session_takes_over_in_time_with_the_same_inner_address() {
 }
 
 #[test]
+fn a_connection_may_end_with_its_authentication() {
+    let mut world = world_with(226, false);
+    says(&mut world, 100);
+    world.run(Duration::from_secs(200));
+    assert_eq!(begun(&world), 1);
+    world.assert_up();
+}
+
+#[test]
 fn what_a_gateway_says_is_bounded() {
     let mut world = world(221);
     let before = world.now;
@@ -96,4 +110,37 @@ fn an_attempt_that_gets_no_answer_leaves_the_tunnel_and_is_repeated() {
     world.run(Duration::from_secs(60));
     assert_eq!(begun(&world), 2);
     world.assert_up();
+}
+
+#[test]
+fn only_the_address_of_the_tunnel_is_asked() {
+    const OTHER: [u8; 4] = [192, 0, 2, 9];
+    let mut world = World::of(Version::V2, 227, |connection, is_station| {
+        if is_station {
+            connection.remote_addrs = [GATEWAY, OTHER].map(|it| (it, IKE_PORT).into()).to_vec();
+        }
+    });
+    world.run(Duration::from_secs(2));
+    says(&mut world, 100);
+    world.run(Duration::from_secs(49));
+    assert_eq!(begun(&world), 1);
+    // Its first packets are lost, and the other one would answer.
+    world.network.dead = [IpAddr::from(GATEWAY)].into();
+    world.run(Duration::from_secs(3));
+    world.network.dead.clear();
+    world.run(Duration::from_secs(20));
+    assert_eq!(begun(&world), 2);
+    world.assert_up();
+    let chosen = world.ends[0]
+        .seen
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::AddressChosen { address, .. } => Some(address.ip()),
+            _ => None,
+        });
+    assert!(chosen.into_iter().all(|it| it == IpAddr::from(GATEWAY)));
+    let status = world.ends[0].node.status(world.now);
+    let session = status.connections[0].sessions.first();
+    assert_eq!(session.map(|it| it.path.remote.ip()), Some(GATEWAY.into()));
 }
