@@ -66,8 +66,9 @@ WHOLE_S = 0.5
 """A shorter flow, as that of a quick run, has so much less of it."""
 AIRS, WIRE = ("air1", "air2"), "ethernet-100"
 """The links of access points, and what they are where the air is no limit: as their wires."""
-RATE, FAST_RATE = "8 Mbit/s", "120 Mbit/s"
-"""More than the air of 802.11b carries, and more than a wire."""
+RATE, FAST_RATE = "6.5 Mbit/s", "120 Mbit/s"
+"""More than the air of 802.11b carries, by so much that it fills the queue before `SETTLED_S`, and
+more than a wire."""
 FAST_S = 0.05
 """Of datagrams over wires alone, which only the model has: nothing keeps simulated ones back, and
 what overflows on a wire that they pass twice is lost."""
