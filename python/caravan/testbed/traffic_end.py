@@ -246,12 +246,13 @@ def echo(address: str, count: str, size: str) -> Answer:
     flow = time.monotonic_ns() & 0xFFFF_FFFF
     found: list[float | None] = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
-        link.connect((address, UDP_PORT))
         link.settimeout(LOST_S)
         for number in range(int(count)):
             payload = HEAD.pack(ECHO, 0, flow, number).ljust(int(size), b"\0")
             began = time.monotonic_ns()
             try:
+                # A node that has just come may have no route yet.
+                link.connect((address, UDP_PORT))
                 link.send(payload)
                 while link.recv(CHUNK_BYTES) != payload:
                     pass
