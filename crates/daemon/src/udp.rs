@@ -281,7 +281,8 @@ impl UdpSockets {
 
     fn is_above_link(&self, run: &Run) -> bool {
         let header = if run.path.remote.is_ipv4() { 28 } else { 48 };
-        let mtu = self.link_mtu(run.path.remote.ip());
+        // It may have become smaller just now.
+        let mtu = self.links.now(run.path.remote.ip(), self.mark);
         mtu.is_ok_and(|mtu| usize::from(mtu) < run.segment_bytes + header)
     }
 

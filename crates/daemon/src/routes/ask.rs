@@ -19,6 +19,9 @@ pub fn link_losses(name: &str) -> Option<u32> {
     })
 }
 
+/// Octets of an answer at most: those that we ask for have a few thousand.
+const ANSWER: usize = 32 << 10;
+
 pub(super) fn open() -> io::Result<Socket> {
     let mut socket = Socket::new(NETLINK_ROUTE)?;
     socket.bind_auto()?;
@@ -48,7 +51,8 @@ pub(super) fn ask(
     let mut octets = vec![0; message.buffer_len()];
     message.serialize(&mut octets);
     socket.send(&octets, 0)?;
-    let (answer, _) = socket.recv_from_full()?;
+    let mut answer = Vec::with_capacity(ANSWER);
+    socket.recv(&mut answer, 0)?;
     let answer = NetlinkMessage::deserialize(&answer).map_err(io::Error::other)?;
     match answer.payload {
         NetlinkPayload::InnerMessage(answer) => Ok(answer),

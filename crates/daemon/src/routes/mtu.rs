@@ -5,6 +5,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use rtnetlink::packet_route::link::LinkAttribute;
 use rtnetlink::packet_route::route::{
@@ -45,25 +46,59 @@ pub fn leaves_by(from: Ipv4Addr, to: Ipv4Addr, mark: u32) -> Option<u32> {
     device(&ask_for(&open().ok()?, request).ok()?)
 }
 
-/// Asks for the MTU of our own link. Each new tunnel does, so the socket is kept.
+/// How long the MTU of a device counts as known.
+const KNOWN: Duration = Duration::from_secs(1);
+
+/// Asks for the MTU of our own link. Each new tunnel does, so the socket is kept, and for a second
+/// what the last device carries.
 #[derive(Default)]
 pub struct LinkMtus {
-    socket: Mutex<Option<Socket>>,
+    kept: Mutex<Option<Kept>>,
+}
+
+struct Kept {
+    socket: Socket,
+    device: Option<Device>,
+}
+
+/// What a device carries, and since when we know.
+#[derive(Clone, Copy)]
+struct Device {
+    index: u32,
+    mtu: u32,
+    since: Instant,
 }
 
 impl LinkMtus {
     /// The MTU of our own link towards this address, for datagrams of this mark.
     pub fn of(&self, remote: IpAddr, mark: Option<u32>) -> io::Result<u16> {
-        let mut kept = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         // After an error the next answer may be that of an earlier question.
-        let socket = kept.take().map_or_else(open, Ok)?;
-        let mtu = link_mtu(&socket, remote, mark)?;
-        *kept = Some(socket);
+        let mut kept = match held.take() {
+            Some(kept) => kept,
+            None => Kept {
+                socket: open()?,
+                device: None,
+            },
+        };
+        let mtu = link_mtu(&mut kept, remote, mark)?;
+        *held = Some(kept);
         Ok(mtu)
+    }
+
+    /// The same, but nothing that is known counts.
+    pub fn now(&self, remote: IpAddr, mark: Option<u32>) -> io::Result<u16> {
+        let mut held = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kept) = held.as_mut() {
+            kept.device = None;
+        }
+        drop(held);
+        self.of(remote, mark)
     }
 }
 
-fn link_mtu(socket: &Socket, remote: IpAddr, mark: Option<u32>) -> io::Result<u16> {
+fn link_mtu(kept: &mut Kept, remote: IpAddr, mark: Option<u32>) -> io::Result<u16> {
+    let socket = &kept.socket;
     // The entry as it is in the table. A kernel without this flag (before 4.15) may include ICMP.
     let entry = get_route(socket, remote, mark, RouteFlags::FibMatch).ok();
     // An entry of several routers names no device: one of them is chosen for each address.
@@ -74,7 +109,19 @@ fn link_mtu(socket: &Socket, remote: IpAddr, mark: Option<u32>) -> io::Result<u1
             device(&chosen).ok_or(io::ErrorKind::NotFound)?
         }
     };
-    let of_device = device_mtu(socket, device)?;
+    let known = kept.device;
+    let known = known.filter(|it| it.index == device && it.since.elapsed() < KNOWN);
+    let of_device = match known {
+        Some(known) => known.mtu,
+        None => device_mtu(socket, device)?,
+    };
+    kept.device = known.or_else(|| {
+        Some(Device {
+            index: device,
+            mtu: of_device,
+            since: Instant::now(),
+        })
+    });
     let of_route = entry.as_ref().and_then(route_mtu);
     let mtu = of_route.map_or(of_device, |mtu| mtu.min(of_device));
     Ok(u16::try_from(mtu).unwrap_or(u16::MAX))
@@ -166,9 +213,9 @@ mod tests {
             let remote: IpAddr = remote.parse().expect("an address");
             let is_there = std::net::UdpSocket::bind((remote, 0)).is_ok();
             let asked = LinkMtus::default();
-            // The second time on the same socket.
-            for _ in 0..2 {
-                assert!(!is_there || asked.of(remote, None).expect("a route") >= least);
+            // The second time on the same socket, as one that is known.
+            for ask in [LinkMtus::of, LinkMtus::of, LinkMtus::now] {
+                assert!(!is_there || ask(&asked, remote, None).expect("a route") >= least);
             }
         }
     }
