@@ -396,16 +396,19 @@ fn rivals(connections: &[Arc<Connection>]) -> Vec<(String, String)> {
     warnings
 }
 
-/// More pairs of selectors than a gateway accepts.
+/// More children than a gateway accepts. In IKEv1 each pair of selectors is one.
 fn crowd(connection: &Connection) -> Option<String> {
     let limit = Limits::default().children;
-    let pairs = connection.children.iter();
-    let pairs = pairs.map(|child| child.local.len().max(1) * child.remote.len().max(1));
-    let number: usize = pairs.sum();
+    let children = connection.children.iter();
+    let pairs = children.map(|child| child.local.len().max(1) * child.remote.len().max(1));
+    let (number, what) = match connection.version.has_v2() {
+        true => (connection.children.len(), "children"),
+        false => (pairs.sum(), "pairs of local_ts and remote_ts"),
+    };
     (!connection.remote_addrs.is_empty() && number > limit).then(|| {
         format!(
-            "{number} pairs of local_ts and remote_ts: a Caravan gateway accepts {limit} from \
-             one client, and the others do not come up; name wider networks"
+            "{number} {what}: a Caravan gateway accepts {limit} from one client, and the others do \
+             not come up; name wider networks"
         )
     })
 }

@@ -112,13 +112,37 @@ fn what_a_gateway_would_not_keep_apart_or_take_is_told() {
     );
 
     let networks: Vec<String> = (0..65).map(|it| format!("\"10.10.{it}.0/24\"")).collect();
-    let many = |number| PSK.replace("\"10.10.0.0/24\"", &networks[..number].join(", "));
+    let v1 = PSK.replace("legacy = true", "legacy = true\nversion = 1");
+    let many = |number| v1.replace("\"10.10.0.0/24\"", &networks[..number].join(", "));
     assert!(
         folder
             .warns(&many(65))
             .contains("65 pairs of local_ts and remote_ts")
     );
     assert!(!folder.warns(&many(64)).contains("pairs of local_ts"));
+    // In IKEv2 a child has many of them.
+    let pairs = PSK.replace(
+        "remote_ts",
+        &format!("local_ts = [{}]\nremote_ts", networks[..9].join(", ")),
+    );
+    let pairs = pairs.replace(
+        "\"10.10.0.0/24\"]",
+        &format!("{}]", networks[..9].join(", ")),
+    );
+    assert!(!folder.warns(&pairs).contains("accepts"));
+    let (connection, _) = PSK
+        .split_once("[connections.home.children")
+        .expect("a child");
+    let children = |number| {
+        networks[..number]
+            .iter()
+            .enumerate()
+            .fold(connection.to_owned(), |text, (at, network)| {
+                text + &format!("[connections.home.children.n{at}]\nremote_ts = [{network}]\n")
+            })
+    };
+    assert!(folder.warns(&children(65)).contains("65 children"));
+    assert!(!folder.warns(&children(64)).contains("accepts"));
 }
 
 #[test]
