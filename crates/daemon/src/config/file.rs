@@ -379,8 +379,8 @@ pub struct ChildTable {
     /// "tunnel": between networks or inner addresses. "transport": between the two ends alone.
     pub mode: Mode,
     /// Traffic selectors of our side, such as "10.10.0.0/24", "10.10.0.1-10.10.0.9[udp/53]" or
-    /// "10.10.0.7[tcp/1000-2000]"; IKEv1 has no ranges of ports. A client of IKEv2 has 32
-    /// at most, and so of the peer's. Default: our inner address.
+    /// "10.10.0.7[tcp/1000-2000]"; IKEv1 has no ranges of ports. A client of IKEv2
+    /// names 32 at most on each side. Default: our inner address.
     pub local_ts: Vec<String>,
     /// Traffic selectors of the peer's side. Default: its inner address.
     pub remote_ts: Vec<String>,

@@ -93,7 +93,7 @@ pub fn toml(it: &Description, places: &Places<'_>) -> String {
         // Main mode finds a pre-shared key by the address alone (RFC 2409 §5.4).
         say("aggressive", "true".to_owned());
     }
-    end(it, &mut say);
+    lifetime(it, &mut say);
     if it.legacy || is_shared && is_v1 || is_native {
         say("legacy", "true".to_owned());
     }
@@ -124,7 +124,7 @@ pub fn toml(it: &Description, places: &Places<'_>) -> String {
 }
 
 /// When the tunnel ends.
-fn end(it: &Description, say: &mut impl FnMut(&str, String)) {
+fn lifetime(it: &Description, say: &mut impl FnMut(&str, String)) {
     match it.side {
         // A certificate ends its session by itself.
         Side::Target if matches!(it.credential, Credential::PresharedKey(_)) => {

@@ -50,7 +50,8 @@ impl Node {
     pub(in crate::node) fn try_refused(&mut self, now: Instant) {
         for index in 0..self.stations.len() {
             let station = &mut self.stations[index];
-            if matches!(station.state, State::Up(_)) && station.refused.is_refused {
+            let may_ask = station.connection.reauth && !station.is_retired;
+            if may_ask && station.refused.is_refused && matches!(station.state, State::Up(_)) {
                 station.refused = Refused::default();
                 station.authenticates_at = Some(now);
                 self.arm_station(index);
