@@ -92,8 +92,9 @@ def blocks(page: Path) -> list[Block]:
     return [step for step in steps(page) if isinstance(step, Block)]
 
 
-def obey(host: Host, block: Block, folder: Path, running: dict[str, Process]) -> None:
-    """Run a block of commands in a folder. `running`: what runs on each host."""
+def obey(host: Host, block: Block, folder: Path, running: dict[str, Process]) -> str:
+    """Run a block of commands in a folder, and return what it says. `running`: what is left running
+    on each host."""
     path = f"export PATH={caravan_binary().parent}:$PATH"
     how = block.words[1:]
     argv = ["sh", "-euc", f"cd '{folder}'\n{path}\n{block.text}"]
@@ -105,10 +106,11 @@ def obey(host: Host, block: Block, folder: Path, running: dict[str, Process]) ->
         process = host.popen(argv, environment(host))
         process.wait_for(lambda: order(host, "status").code == 0, block.text, READY_S)
         running[host.role] = process
-        return
+        return ""
     if how == ("serves",):
         server = host.popen(argv, environment(host))
         server.wait_for(lambda: "Ready to process" in server.stdout(), block.text, READY_S)
-        return
+        return ""
     done = host.run(argv, 120, environment(host), check=False)
     assert (done.code == 0) is (how != ("fails",)), f"{block.text}\n{done.stdout}\n{done.stderr}"
+    return done.stdout

@@ -5,8 +5,10 @@ stand-in for the kernel.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,12 @@ from strongswan_pair import settle
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection
-from caravan.testbed.libreswan import RELEASE, NewPluto
+from caravan.testbed.libreswan import RELEASE, NewPluto, PlutoChild
 from caravan.testbed.remote_access import GATEWAY_ADDRESS, OPERATOR_ADDRESSES
 
 STATION_ADDRESS = OPERATOR_ADDRESSES[0]
 NEEDS_PLUTO = needs(RELEASE)
+Network = IPv4Network | IPv6Network
 
 
 @dataclass(frozen=True)
@@ -38,11 +41,23 @@ class Pair:
         return found
 
     def agrees(self) -> bool:
-        """Whether both ends have one child, and each sends with the SPI that the other chose."""
+        """Whether both ends have one child with the same selectors, and each sends with the SPI
+        that the other chose."""
         status = self.ours.try_status() or {"connections": []}
-        ours = [(it["spi_in"], it["spi_out"]) for it in self.ours.children(status)]
-        theirs = [(it.spi_out, it.spi_in) for it in self.pluto.children()]
+        ours = [
+            (it["spi_in"], it["spi_out"], ip_network(it["local_ts"]), ip_network(it["remote_ts"]))
+            for it in self.ours.children(status)
+        ]
+        theirs = [
+            (it.spi_out, it.spi_in, *reversed(self._networks(it))) for it in self.pluto.children()
+        ]
         return len(ours) == 1 and ours == theirs
+
+    def _networks(self, child: PlutoChild) -> list[Network]:
+        """The networks that pluto's child connects, its own first."""
+        words = rf"#{child.number}: .*; IPsec tunnel \[(\S+)===(\S+)\]"
+        *_, found = re.findall(words, self.pluto.log())
+        return [ip_network(it) for it in found]
 
     def settle(self) -> None:
         """Wait until both ends agree on one child."""

@@ -297,11 +297,20 @@ def test_two_caravans_pass_several_ranges_of_ports_and_nothing_else(
     expected = make_file(output / "www/file", FILE_BYTES)
     gateway, station = ends(keys, PLAIN)
     network = gateway.local_ts
-    gateway = replace(gateway, local_ts=f"{network}[tcp/50-2000]")
+    ranges = [f"{network}[tcp/50-1000]", f"{network}[tcp/1500-2000]"]
+    gateway = replace(gateway, local_ts=",".join(ranges))
     with RemoteAccess(RemoteAccessConfig(), output) as bed:
-        serve_files(bed.server, output / "www", SERVER_ADDRESS)
+        for port in (80, 1200, 1500):
+            serve_files(bed.server, output / "www", SERVER_ADDRESS, port)
         Caravan(bed.sg, gateway).wait_ready()
         ms = Caravan(bed.ms, station).wait_ready()
-        assert download(bed.ms, f"http://{SERVER_ADDRESS}/file").sha256 == expected
+        (session,) = ms.status()["connections"][0]["sessions"]
+        (child,) = session["children"]
+        assert sorted(child["remote_ts"].split(",")) == sorted(ranges)
+        for port in (80, 1500):
+            fetched = download(bed.ms, f"http://{SERVER_ADDRESS}:{port}/file")
+            assert fetched.sha256 == expected
+        with pytest.raises(CommandFailed):
+            download(bed.ms, f"http://{SERVER_ADDRESS}:1200/file", timeout_s=1)
         assert ping(bed.ms, SERVER_ADDRESS, 3, 0.05).received == 0
         assert "it protects only" in ms.process.stderr()

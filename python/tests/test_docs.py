@@ -13,17 +13,19 @@ from pathlib import Path
 
 import pytest
 from doc_pages import DOCS, MOBILE_IP, PAGES, blocks, obey
+from strongswan_app import connected_app
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.dot1x.cause import SENTENCES
 from caravan.testbed.process import Process
-from caravan.testbed.remote_access import OPERATOR_ADDRESS6, SERVER_ADDRESS
-from caravan.testbed.traffic import make_file, serve_files
+from caravan.testbed.remote_access import GATEWAY_ADDRESS, OPERATOR_ADDRESS6, SERVER_ADDRESS
+from caravan.testbed.traffic import download, make_file, serve_files
 
 OTHERS = [page for page in PAGES if page != MOBILE_IP]
 README = DOCS.parent / "README.md"
 STATUS = DOCS / "vpn-status.md"
 MOVING = DOCS / "vpn-moving.md"
+PHONES = DOCS / "vpn-phones.md"
 
 
 def test_the_readme_names_every_page() -> None:
@@ -39,8 +41,9 @@ def test_the_readme_names_every_page() -> None:
 def test_the_commands_of_a_page_do_what_they_say(page: Path, output: Path) -> None:
     folder = output / "folder"
     folder.mkdir(parents=True)
-    make_file(output / "www/file", 100_000)
+    expected = make_file(output / "www/file", 100_000)
     running: dict[str, Process] = {}
+    said = ""
     with RemoteAccess(RemoteAccessConfig(is_dual_stack=page == MOVING), output) as network:
         serve_files(network.server, output / "www", SERVER_ADDRESS)
         if page == MOVING:
@@ -58,7 +61,22 @@ def test_the_commands_of_a_page_do_what_they_say(page: Path, output: Path) -> No
                 before = file.read_text() if block.words[2:] == ("adds",) else ""
                 file.write_text(before + block.text)
             else:
-                obey(host, block, folder, running)
+                said += obey(host, block, folder, running)
+        if page == PHONES:
+            passwords = re.findall(r"^password of the certificate: (\S+)$", said, re.M)
+            # The last one of the page that has a password.
+            device_connects(network, folder / "ben-tablet/ben-tablet.sswan", passwords[-1])
+            assert download(network.ms, f"http://{SERVER_ADDRESS}/file").sha256 == expected
+
+
+def device_connects(network: RemoteAccess, profile: Path, password: str) -> None:
+    """strongSwan connects with this profile: first as Windows and Apple's systems, which do not say
+    that they read more than SHA-1, and then as the app."""
+    network.ms.run(["sh", "-c", f"echo {GATEWAY_ADDRESS} sg.example >> /etc/hosts"])
+    old = connected_app(network.ms, profile, password, "signature_authentication = no")
+    old.stop()
+    old.socket.unlink()
+    connected_app(network.ms, profile, password)
 
 
 def other_network(network: RemoteAccess) -> None:

@@ -5,6 +5,7 @@ Its SAs carry nothing here, so each case compares SPIs and selectors and reads p
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -119,6 +120,41 @@ def test_both_ends_have_the_same_child(
         assert (child["local_ts"], child["remote_ts"]) == (local, remote)
         proof = "certificate" if has_certificates else "using authby=secret"
         assert f"established IKE SA; authenticated peer {proof}" in log
+
+
+@ROLES
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [("aes128gcm16-esn", "yes"), ("", "yes"), ("", "either"), ("", "no")],
+    ids=["long", "default-long", "default-either", "default-short"],
+)
+def test_both_ends_agree_on_the_length_of_numbers(
+    ours: str, theirs: str, is_initiator: bool, keys: Keys, output: Path
+) -> None:
+    """RFC 9827: 64 bits or 32 of a packet's number are counted."""
+    gateway, station = ends(keys)
+    if is_initiator:
+        station = replace(station, esp_proposals=ours)
+    else:
+        gateway = replace(gateway, esp_proposals=ours)
+    more = f"esn={theirs}"
+    with connected(gateway, station, output, more, is_initiator=is_initiator) as pair:
+        assert has_long_numbers(pair) is (theirs != "no")
+        seen = [spis(pair)]
+        for is_ours in (True, False):
+            renew(pair, is_ours=is_ours)
+            settle(lambda: pair.agrees() and spis(pair) not in seen)
+            seen.append(spis(pair))
+            assert has_long_numbers(pair) is (theirs != "no")
+
+
+def has_long_numbers(pair: Pair) -> bool:
+    """What both ends say of their child."""
+    (ours,), (theirs,) = pair.session()["children"], pair.pluto.children()
+    *_, said = re.findall(rf"#{theirs.number}: .*{{(ESP\S*)=>", pair.pluto.log())
+    is_long: bool = ours["suite"].endswith("-esn")
+    assert ("ESN" in said) is is_long, said
+    return is_long
 
 
 @ROLES

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from strongswan_app import connected_app
 from strongswan_pair import road_warrior, settle
 from test_agent_sheet import codes, picture
 from test_agent_texts import check_powershell
@@ -31,7 +32,7 @@ from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, Eap, PublicKey
 from caravan.testbed.pki import CaravanAuthority, Credentials
-from caravan.testbed.remote_access import SERVER_ADDRESS
+from caravan.testbed.remote_access import GATEWAY_ADDRESS, SERVER_ADDRESS
 from caravan.testbed.strongswan import StrongSwan
 from caravan.testbed.traffic import download, make_file, ping, serve_files
 from caravan.threeways.measurement import Keys
@@ -456,25 +457,12 @@ def test_charon_itself_takes_its_key_from_the_profile_of_the_app(
 ) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
     folder, password = profile(authority, "strongswan", output)
-    app = json.loads((folder / "phone1.sswan").read_text(encoding="utf-8"))
-    gateway, station = ends(APP, gateway_key, gateway_key)
+    gateway, _ = ends(APP, gateway_key, gateway_key)
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         serve_files(network.server, output / "www", SERVER_ADDRESS)
         Caravan(network.sg, gateway).wait_ready()
-        charon = StrongSwan(network.ms, station)
-        own = charon.directory / "swanctl"
-        for part in ("x509/own.pem", "private/own.key"):
-            (own / part).unlink()
-        (own / "x509ca/ca.pem").write_bytes(base64.b64decode(app["remote"]["cert"]))
-        (own / "pkcs12").mkdir()
-        (own / "pkcs12/phone1.p12").write_bytes(base64.b64decode(app["local"]["p12"]))
-        with (own / "swanctl.conf").open("a") as file:
-            file.write(
-                f"secrets {{\npkcs12-app {{\nfile = phone1.p12\nsecret = {password}\n}}\n}}\n"
-            )
-        charon.change("certs = own.pem\n", "")
-        charon.swanctl("--load-creds", "--clear", "--noprompt")
-        charon.initiate()
+        network.ms.run(["sh", "-c", f"echo {GATEWAY_ADDRESS} {GATEWAY} >> /etc/hosts"])
+        charon = connected_app(network.ms, folder / "phone1.sswan", password)
         assert download(network.ms, f"http://{SERVER_ADDRESS}/file").sha256 == expected
         assert "authentication of 'phone1' (myself) with RSA_EMSA" in charon.log()
 

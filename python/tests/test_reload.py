@@ -144,16 +144,53 @@ def test_new_certificates_serve_the_next_authentication(
 ) -> None:
     before = running.sessions()
     with running.without_loss():
-        for end in (running.gateway, running.station):
-            renewed = authority.issue(end.connection.local_id)
-            connection = replace(end.connection, auth=PublicKey(renewed, authority))
-            write_credentials(end.file.parent, connection)
-            end.reload()
+        give_new_certificates(running, authority)
         assert running.sessions() == before
         # Both ends delete their keys: phase 1 of IKEv1 runs again with the new ones.
         order(running.network.ms, "rekey", "road", "--ike").check()
         running.station.process.wait_for(lambda: established(running.station) == 2, "renewal", 10)
     assert running.sessions() == before
+
+
+@BOTH
+def test_new_certificates_serve_the_next_tunnel(
+    running: Running, keys: Keys, authority: CaravanAuthority
+) -> None:
+    before = running.sessions()
+    give_new_certificates(running, authority)
+    assert running.sessions() == before
+    # Who still shows the former one is refused.
+    for former in (keys.gateway.own, keys.station.own):
+        authority.revoke(former)
+    add_revocations(running.gateway, authority.revocations)
+    running.station.process.wait_for(
+        lambda: running.station.is_established() and running.sessions() != before, "a tunnel", 15
+    )
+    after = running.sessions()
+    add_revocations(running.station, authority.revocations)
+    assert running.sessions() == after
+    assert ping(running.network.ms, SERVER_ADDRESS, 3).received == 3
+    assert refusals(running.gateway) == 0
+
+
+def give_new_certificates(running: Running, authority: CaravanAuthority) -> None:
+    """Both ends read new certificates and keys."""
+    for end in (running.gateway, running.station):
+        renewed = authority.issue(end.connection.local_id)
+        connection = replace(end.connection, auth=PublicKey(renewed, authority))
+        write_credentials(end.file.parent, connection)
+        end.reload()
+
+
+def add_revocations(end: Caravan, revocations: Path) -> None:
+    """An end reads a list of revoked certificates."""
+    text = end.file.read_text()
+    with_list = text.replace(
+        'cacerts = ["ca.pem"]', f'cacerts = ["ca.pem"], crls = ["{revocations}"]'
+    )
+    assert with_list != text
+    end.file.write_text(with_list)
+    end.reload()
 
 
 def established(end: Caravan) -> int:
@@ -167,14 +204,7 @@ def test_a_revoked_peer_loses_its_tunnel_at_once_and_is_not_let_in_again(
     running: Running, keys: Keys, authority: CaravanAuthority
 ) -> None:
     gateway = running.gateway
-    revocations = authority.revoke(keys.station.own)
-    text = gateway.file.read_text()
-    with_list = text.replace(
-        'cacerts = ["ca.pem"]', f'cacerts = ["ca.pem"], crls = ["{revocations}"]'
-    )
-    assert with_list != text
-    gateway.file.write_text(with_list)
-    gateway.reload()
+    add_revocations(gateway, authority.revoke(keys.station.own))
     assert not gateway.is_established()
     assert "was revoked at" in gateway.wait_for_event("negotiation failed")
     running.station.stop()

@@ -28,14 +28,22 @@ from scapy.contrib import ikev2
 from scapy.layers.inet import UDP
 from scapy.packet import Padding, Raw
 from scapy.utils import PcapNgReader
-from strongswan_pair import NAMES, road_warrior, settle
+from strongswan_pair import NAMES, PLAIN, road_warrior, settle
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
+from caravan.testbed.binary import caravan_binary
 from caravan.testbed.caravan import Caravan, order, write_files
 from caravan.testbed.connection import Connection, Eap, Ppk, PublicKey, SharedKey
 from caravan.testbed.host import Host
+from caravan.testbed.pki import CaravanAuthority, Credentials
 from caravan.testbed.relay import LinkConfig
-from caravan.testbed.remote_access import GATEWAY_ADDRESS, GATEWAY_LAN_ADDRESS, SERVER_ADDRESS
+from caravan.testbed.remote_access import (
+    GATEWAY_ADDRESS,
+    GATEWAY_LAN_ADDRESS,
+    PRIVATE_NETWORK6,
+    SERVER_ADDRESS,
+    SERVER_ADDRESS6,
+)
 from caravan.testbed.roaming import CELL, WIFI, Pinging, RoamNetwork
 from caravan.testbed.strongswan import RELEASE, NewStrongSwan
 from caravan.testbed.traffic import ping
@@ -53,6 +61,8 @@ SUBSTRUCTURES = (2, 3)
 """Proposals and transforms, which tshark lists among the payloads."""
 INTERMEDIATE = 43
 """The exchange (RFC 9242 §5)."""
+ANSWERS = "esp && icmp.type == 0"
+"""tshark's filter for answers to a ping."""
 TAG_BYTES = 16
 """Of AES-GCM, and of HMAC-SHA2-256-128."""
 WORDS = {
@@ -223,8 +233,9 @@ def lines_in(capture: Path) -> list[str]:
     return [line.partition(": ")[2] for line in done.stdout.splitlines()]
 
 
-def check_tshark(output: Path, opener: Opener) -> None:
-    """tshark finds the same payloads as scapy, except where its keys are not the last ones."""
+def check_tshark(output: Path, opener: Opener, answers: str = ANSWERS) -> None:
+    """tshark finds the same payloads as scapy, except where its keys are not the last ones; and
+    answers to a ping that were in the tunnel."""
     capture, found = output / "ms.pcapng", []
     fields = ("isakmp.exchangetype", "isakmp.typepayload", "isakmp.notify.msgtype")
     for (exchange,), payloads, notifications in by_tshark(
@@ -237,7 +248,7 @@ def check_tshark(output: Path, opener: Opener) -> None:
         found.append((exchange, sorted(inner + notifications)))
     last = ((exchange, it) for exchange, it in opener.payloads if exchange != INTERMEDIATE)
     assert found == [(exchange, sorted(numbers)) for exchange, numbers in last]
-    assert len(by_tshark(capture, "esp && icmp.type == 0", "icmp.type")) > 0
+    assert len(by_tshark(capture, answers, "frame.number")) > 0
 
 
 def renew(ours: Caravan, *what: str) -> None:
@@ -339,7 +350,8 @@ class Part:
     """A part of IKEv2: what both ends have for it, what is done, and payloads that it is about.
 
     `pool`: lines of the gateway's pool. `held`: octets of some message. `inside`: who answers a
-    ping through the tunnel. `delay_ms`: of the link.
+    ping through the tunnel. `answers`: what tshark shows of them. `has_ml_dsa`: both ends have keys
+    of ML-DSA.
     """
 
     name: str
@@ -349,7 +361,9 @@ class Part:
     pool: str = ""
     held: bytes = b""
     inside: str = SERVER_ADDRESS
-    delay_ms: int = 0
+    answers: str = ANSWERS
+    network: RemoteAccessConfig = PLAIN
+    has_ml_dsa: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -371,7 +385,7 @@ PARTS = (
         lambda it: it,
         cross,
         ("N(TEMPORARY_FAILURE)",),
-        delay_ms=SLOW_MS,
+        network=RemoteAccessConfig(link=LinkConfig(delay=f"{SLOW_MS}ms")),
     ),
     Part(
         "domains",
@@ -381,6 +395,41 @@ PARTS = (
         pool='domains = ["corp.example"]\n',
         # INTERNAL_DNS_DOMAIN (RFC 8598 §3.1).
         held=b"\0\x19\0\x0ccorp.example",
+    ),
+    Part(
+        "ipv6",
+        lambda it: (
+            replace(it, remote_ts=PRIVATE_NETWORK6)
+            if it.remote_addrs
+            else replace(it, local_ts=PRIVATE_NETWORK6, pool="fd99::/112")
+        ),
+        nothing,
+        ("CP",),
+        # INTERNAL_IP6_ADDRESS with the length of its prefix (RFC 7296 §3.15.1).
+        held=b"\0\x08\0\x11\xfd\x99" + bytes(13) + b"\x01\x80",
+        inside=SERVER_ADDRESS6,
+        answers="esp && icmpv6.type == 129",
+        network=RemoteAccessConfig(is_dual_stack=True),
+    ),
+    Part(
+        "ah",
+        lambda it: replace(it, ah_proposals="sha256"),
+        lambda _network, _sg, ms: renew(ms),
+        ("N(REKEY_SA)",),
+        # AUTH_HMAC_SHA2_256_128.
+        held=b"\x03\0\0\x08\x03\0\0\x0c",
+        answers="ah && icmp.type == 0",
+        # No NAT passes AH.
+        network=RemoteAccessConfig(has_nat=False),
+    ),
+    Part(
+        "ml-dsa",
+        lambda it: it,
+        nothing,
+        ("CERT", "AUTH"),
+        # Method 14, and the algorithm in DER: ML-DSA-44 (RFC 9881 §2).
+        held=bytes.fromhex("0e0000000d300b0609608648016503040311"),
+        has_ml_dsa=True,
     ),
     Part(
         "transport",
@@ -421,12 +470,16 @@ PARTS = (
 
 @pytest.mark.parametrize("part", PARTS, ids=str)
 def test_scapy_reads_the_messages_of_each_part(
-    part: Part, keys: tuple[PublicKey, PublicKey], output: Path
+    part: Part,
+    keys: tuple[PublicKey, PublicKey],
+    authority: CaravanAuthority,
+    output: Path,
 ) -> None:
+    if part.has_ml_dsa:
+        keys = keys_of_ml_dsa(authority, output / "pki")
     both = Connection(keys[0], version=2, is_legacy=False, proposals=SUITE)
     gateway, on_station = map(part.change, road_warrior(both, keys))
-    link = LinkConfig(delay=f"{part.delay_ms}ms") if part.delay_ms else None
-    with RemoteAccess(RemoteAccessConfig(link=link), output) as network:
+    with RemoteAccess(part.network, output) as network:
         file = write_files(network.sg, gateway)
         file.write_text(file.read_text().replace("[pools.inner]\n", f"[pools.inner]\n{part.pool}"))
         sg = Caravan(network.sg, gateway, file=file).wait_ready()
@@ -434,16 +487,33 @@ def test_scapy_reads_the_messages_of_each_part(
         part.act(network, sg, ms)
         ping(network.ms, part.inside, 1)
         ms.stop()
-    opener = check(part.payloads, ms, output)
+    opener = check(part.payloads, ms, output, answers=part.answers)
     assert any(part.held in message for message in opener.messages)
 
 
+def keys_of_ml_dsa(authority: CaravanAuthority, folder: Path) -> tuple[PublicKey, PublicKey]:
+    """Of the gateway and of the station."""
+    issue = [str(caravan_binary()), "pki", "issue", "--ca", str(authority.directory)]
+    made = []
+    for name in NAMES:
+        argv = [*issue, "--name", name, "--ml-dsa", "44", "--out", str(folder)]
+        subprocess.run(argv, check=True, capture_output=True)
+        own = Credentials(folder / f"{name}.pem", folder / f"{name}.key", f"CN={name}")
+        made.append(PublicKey(own, authority))
+    gateway, on_station = made
+    return gateway, on_station
+
+
 def check(
-    payloads: Iterable[str], ms: Caravan, output: Path, keys_before: Sequence[Keys] = ()
+    payloads: Iterable[str],
+    ms: Caravan,
+    output: Path,
+    keys_before: Sequence[Keys] = (),
+    answers: str = ANSWERS,
 ) -> Opener:
     """What scapy and tshark read is what our log says, and these payloads are among it."""
     opener = read(output, keys_before)
-    check_tshark(output, opener)
+    check_tshark(output, opener, answers)
     assert lines_in(output / "ms.pcapng") == logged(ms)
     print("\n".join(opener.read))
     # The log leaves out what is not authentic, and probes.

@@ -2,9 +2,11 @@
 //! disk, or a reader that is gone or does not read, never ends or stops a process that carries
 //! traffic.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
+use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -133,6 +135,35 @@ pub fn lost_lines() -> u64 {
     LOST.load(Ordering::Relaxed)
 }
 
+thread_local! {
+    /// Lines of this thread that leave together.
+    static GATHERED: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
+}
+
+/// Until this is dropped, lines of this thread's log wait, to leave in as few writes as possible.
+#[derive(Debug)]
+pub struct Gathering {
+    _of_thread: PhantomData<*const ()>,
+}
+
+impl Gathering {
+    /// Begins. What follows is short: if the process is killed, nobody sees its lines.
+    pub fn begin() -> Self {
+        GATHERED.set(Some(Vec::new()));
+        Self {
+            _of_thread: PhantomData,
+        }
+    }
+}
+
+impl Drop for Gathering {
+    fn drop(&mut self) {
+        if let Some(lines) = GATHERED.take() {
+            write_lines(&lines);
+        }
+    }
+}
+
 /// Standard error as the log's writer. It counts and drops lines that cannot be written.
 #[derive(Clone, Copy, Debug)]
 pub struct Log {
@@ -148,15 +179,33 @@ pub struct Line {
 impl Write for Line {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let whole = [self.priority.as_bytes(), line].concat();
-        let mut output = io::stderr();
-        if !has_room(output.as_fd(), &IS_BEHIND) || output.write_all(&whole).is_err() {
-            LOST.fetch_add(1, Ordering::Relaxed);
-        }
+        GATHERED.with_borrow_mut(|gathered| match gathered {
+            Some(lines) if lines.len() + whole.len() <= READY_BYTES => {
+                lines.extend_from_slice(&whole);
+            }
+            Some(lines) => {
+                write_lines(lines);
+                *lines = whole;
+            }
+            None => write_lines(&whole),
+        });
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// Writes whole lines, or counts them as lost.
+fn write_lines(lines: &[u8]) {
+    let mut output = io::stderr();
+    if lines.is_empty() {
+        return;
+    }
+    if !has_room(output.as_fd(), &IS_BEHIND) || output.write_all(lines).is_err() {
+        let lost = lines.iter().filter(|it| **it == b'\n').count();
+        LOST.fetch_add(lost as u64, Ordering::Relaxed);
     }
 }
 

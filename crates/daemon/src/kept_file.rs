@@ -1,5 +1,5 @@
-//! The secrets of the engine that outlive a process: that of its tokens of quick crash detection,
-//! and the keys of its tickets (`engine::node::Output::Keep`).
+//! What the engine keeps over a restart: the secret of its tokens of quick crash detection, the keys
+//! of its tickets, and which tickets were used (`engine::node::Output::Keep`).
 //!
 //! One file in the folder of the network process's user, which nobody else may read. Without it a
 //! crash is found by a timeout, and every ticket is refused: nothing worse.
@@ -12,8 +12,8 @@ use tracing::warn;
 use crate::files;
 
 const FILE: &str = "ike-secrets";
-/// More than the engine keeps.
-const BYTES_MAX: u64 = 4_096;
+/// More than the engine keeps: 20 octets of each of 65,536 used tickets, and a few keys.
+const BYTES_MAX: u64 = 2 << 20;
 
 /// The file of one process.
 pub struct KeptFile {

@@ -194,6 +194,8 @@ struct Orders<O> {
 struct Bell {
     counter: EventFd,
     is_rung: AtomicBool,
+    /// An order was left for which it has not rung.
+    is_due: AtomicBool,
 }
 
 /// Tells control that a thread panicked: a tunnel must not stop silently.
@@ -261,14 +263,23 @@ impl Planes {
         Ok((planes, heard))
     }
 
-    /// Sends a change to the inbound plane. Waits if its queue is full.
+    /// Leaves a change for the inbound plane, which takes it after [`Self::wake`]. Waits if its
+    /// queue is full.
     pub fn change_inbound(&self, change: InboundChange) -> Result<(), Gone> {
-        self.inbound.give(InboundOrder::Change(change))
+        self.inbound.leave(InboundOrder::Change(change))
     }
 
-    /// Sends a change to the outbound plane. Waits if its queue is full.
+    /// Leaves a change for the outbound plane, which takes it after [`Self::wake`]. Waits if its
+    /// queue is full.
     pub fn change_outbound(&self, change: OutboundChange) -> Result<(), Gone> {
-        self.outbound.give(OutboundOrder::Change(change))
+        self.outbound.leave(OutboundOrder::Change(change))
+    }
+
+    /// Wakes the planes that have changes to take. A tunnel has several, and each wake is a system
+    /// call here and one there.
+    pub fn wake(&self) -> Result<(), Gone> {
+        self.inbound.wake()?;
+        self.outbound.wake()
     }
 
     /// Sends a whole IP packet through the tunnel that takes it. Waits if the queue is full.
@@ -347,6 +358,26 @@ impl<O> Orders<O> {
         self.ring()
     }
 
+    /// The same, but the thread is woken later.
+    fn leave(&self, order: O) -> Result<(), Gone> {
+        match self.queue.try_send(order) {
+            Ok(()) => {
+                self.bell.is_due.store(true, Ordering::Release);
+                Ok(())
+            }
+            Err(TrySendError::Disconnected(_)) => Err(Gone),
+            Err(TrySendError::Full(order)) => self.give(order),
+        }
+    }
+
+    /// Wakes the thread for what was left.
+    fn wake(&self) -> Result<(), Gone> {
+        match self.bell.is_due.swap(false, Ordering::AcqRel) {
+            true => self.ring(),
+            false => Ok(()),
+        }
+    }
+
     /// Never waits: for messages between packet threads. The order is lost if the queue is full.
     fn offer(&self, order: O) -> bool {
         self.queue.try_send(order).is_ok() && self.ring().is_ok()
@@ -393,6 +424,7 @@ impl Bell {
         Ok(Self {
             counter: EventFd::from_value_and_flags(0, flags)?,
             is_rung: AtomicBool::new(false),
+            is_due: AtomicBool::new(false),
         })
     }
 
@@ -457,5 +489,29 @@ mod tests {
         );
         orders.give(3).expect("room");
         assert_eq!(queue.bell.counter.read(), Ok(1));
+    }
+
+    #[test]
+    fn for_orders_that_were_left_the_bell_rings_once_and_only_then() {
+        let (orders, queue) = orders().expect("a queue");
+        orders.wake().expect("nothing to do");
+        orders.leave(1).expect("room");
+        orders.leave(2).expect("room");
+        assert!(queue.bell.counter.read().is_err(), "it is silent");
+        orders.wake().expect("it rings");
+        assert_eq!(queue.bell.counter.read(), Ok(1));
+        queue.silence();
+        orders.wake().expect("nothing to do");
+        assert!(queue.bell.counter.read().is_err(), "it is silent");
+        // More than there is room for: who serves the queue is woken at once.
+        let serving = std::thread::spawn(move || {
+            let mut taken = Vec::new();
+            while taken.len() < ORDERS + 10 {
+                taken.extend(queue.take());
+            }
+            taken.len()
+        });
+        (3..ORDERS as i32 + 11).for_each(|number| orders.leave(number).expect("room"));
+        assert_eq!(serving.join().expect("served"), ORDERS + 10);
     }
 }

@@ -112,7 +112,8 @@ pub struct Connection {
     pub rekey_margin: Duration,
     /// What happens with a second tunnel of the same identity.
     pub unique: Unique,
-    /// How many peers may use a shared pre-shared key (`id = "*"`) at the same time.
+    /// How many peers may use a shared pre-shared key (`id = "*"`), or a server of RADIUS, at the
+    /// same time.
     pub peers_max: usize,
 }
 
@@ -498,6 +499,12 @@ impl Connection {
         }
     }
 
+    /// Whether a child is in UDP also without a NAT, or there is none. Only one that is alone in
+    /// its packets can be.
+    pub(crate) fn must_be_in_udp(&self, child: &Child) -> bool {
+        self.encapsulation == Encapsulation::Always && child.may_be_in_udp()
+    }
+
     /// Whether it accepts transport mode peers without a pool address, which our stack knows by
     /// their source addresses.
     pub fn has_bare_peers(&self) -> bool {
@@ -516,6 +523,11 @@ impl Connection {
 }
 
 impl Child {
+    /// Whether it may be in UDP: it is alone in its packets.
+    pub(crate) fn may_be_in_udp(&self) -> bool {
+        self.layer == ChildLayer::Alone
+    }
+
     /// A child with the defaults. Its traffic is that of the inner addresses (tunnel mode) or of
     /// the two ends (transport mode).
     pub fn new(name: &str, mode: Mode, proposals: Vec<EspSuite>) -> Self {

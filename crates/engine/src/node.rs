@@ -440,6 +440,7 @@ impl Node {
         for id in self.sessions.ids(|_| true) {
             self.close_session(id, EndCause::Stopped, true, now);
         }
+        self.keep_last();
         self.tell_if_stopped();
     }
 

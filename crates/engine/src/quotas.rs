@@ -141,8 +141,8 @@ impl Quotas {
             && group.members.len() >= members_max
         {
             let text = format!(
-                "{peer} gets no answer: {members_max} peers with the same pre-shared key are \
-                 connected (max_peers), and it must wait until one leaves"
+                "{peer} gets no answer: {members_max} peers with the same pre-shared key or RADIUS \
+                 server are connected (max_peers), and it must wait until one leaves"
             );
             return Err(self.refuse(peer, DropReason::TooManySessions, text, now));
         }
@@ -255,7 +255,7 @@ impl Quotas {
         let (who, Rate { burst, every }) = match empty {
             Empty::Own(rate) => (format!("{peer} is over its"), rate),
             Empty::Group(rate) => {
-                let who = format!("{peer} and the others with its pre-shared key are over their");
+                let who = format!("{peer} and the others with its key or server are over their");
                 (who, rate)
             }
         };

@@ -249,8 +249,8 @@ pub struct ConnectionTable {
     pub reauth: Option<bool>,
     /// IKEv2: whether a tunnel begins without a child, which then has a key exchange of its own
     /// (RFC 6023). "allow": a client may begin so. "prefer": we begin so if the gateway takes it.
-    /// "force": both ends begin so, or there is no tunnel. "never": we do not begin so, and
-    /// announce nothing.
+    /// "force": a client begins so or has no tunnel, and a gateway makes every child in an exchange
+    /// of its own. "never": we do not begin so, and announce nothing.
     pub childless: Childless,
     /// IKEv2: give the peer a token by which we show, after a crash, that we have lost the tunnel,
     /// and take the peer's (RFC 6290). Then the tunnel is back without a timeout.
@@ -277,7 +277,8 @@ pub struct ConnectionTable {
     /// What happens to an earlier tunnel of the same identity.
     pub unique: Unique,
     /// How many peers may share a pre-shared key at once, if it is for many (`id = "*"`, or a
-    /// pattern). Another peer gets no answer until one leaves.
+    /// pattern), and how many users of RADIUS servers may come. Another peer gets no answer until
+    /// one leaves.
     pub max_peers: usize,
     /// When the tunnel is set up: as soon as the process runs, or at the first packet for it.
     pub start: Start,

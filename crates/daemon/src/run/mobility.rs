@@ -421,6 +421,7 @@ impl Process {
             match effect {
                 Effect::Datagram { from, to, payload } => {
                     self.note_next_hop(*to.ip());
+                    self.planes.wake()?;
                     let is_sent = self.send(&Path::udp_with_type(from, to), &payload);
                     if let Some(part) = self.mobility.as_mut().filter(|_| !is_sent) {
                         part.handle(&Input::Unsent(*to.ip()), now);
@@ -455,6 +456,7 @@ impl Process {
                 Effect::KeepN { pair, n } => self.counts.keep(&pair, n),
             }
         }
+        self.planes.wake()?;
         if wants_host {
             self.update_host();
             // What is wanted may be what is there.
@@ -562,6 +564,7 @@ impl Process {
                 Change::Outbound(change) => self.planes.change_outbound(change)?,
             }
         }
+        self.planes.wake()?;
         info!("the part in Mobile IPv4 has ended");
         Ok(())
     }

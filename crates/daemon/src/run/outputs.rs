@@ -12,6 +12,7 @@ use tracing::{debug, info, warn};
 use super::report::LineLimit;
 use super::{Process, report};
 use crate::config::Mobility;
+use crate::console::Gathering;
 use crate::planes::Report;
 use crate::routes::Desired;
 
@@ -113,9 +114,12 @@ impl Process {
     /// Executes the node's outputs.
     fn drain(&mut self) -> anyhow::Result<Drained> {
         let (mut drained, mut has_sent) = (Drained::default(), false);
+        let _lines = Gathering::begin();
         loop {
             match self.node.poll() {
                 Output::Datagram(path, bytes) => {
+                    // What this message makes possible is in the planes before it leaves.
+                    self.planes.wake()?;
                     self.send(&path, &bytes);
                     has_sent = true;
                 }
@@ -150,6 +154,7 @@ impl Process {
                     self.node.handle(Input::Departed, self.clock.now());
                 }
                 Output::Wait(deadline) => {
+                    self.planes.wake()?;
                     self.deadline = deadline;
                     return Ok(drained);
                 }

@@ -12,7 +12,9 @@
 //! - **A pre-shared key** counts as the identity that it is configured for. A key for many (`id =
 //!   "*"`, `id = "*.example"`) proves only that its holder is one of them: they are told apart by
 //!   what they claim.
-//! - **A user of EAP** counts as the name that its method has proven.
+//! - **A user of EAP** counts as the name that its method has proven, in any case. A server of
+//! RADIUS may repeat whatever name the peer has given, so its users are one group, as the holders
+//! of a key for many are.
 //!
 //! Each is a peer of one connection. Two connections may accept the same name by different
 //! authorities, or by a guest's key and a colleague's certificate: these are different peers, and
@@ -40,7 +42,7 @@ struct Proven {
     connection: String,
     credential: Credential,
     identity: Identity,
-    /// Its pre-shared key is shared by many, who are told apart by what they claim.
+    /// It is one of many, who are told apart by what they claim alone.
     is_of_group: bool,
 }
 
@@ -102,8 +104,12 @@ impl Peer {
 
     /// The user of this name, which EAP has proven. What it claims in IKE does not count.
     pub fn of_user(connection: &str, user: &Identity) -> Self {
-        let credential = Credential::User(user.canonical());
-        Self::new(connection, credential, user.clone(), false)
+        Self::new(connection, credential_of(user), user.clone(), false)
+    }
+
+    /// The user whom a server of RADIUS has accepted under this name.
+    pub fn of_server_user(connection: &str, user: &Identity) -> Self {
+        Self::new(connection, credential_of(user), user.clone(), true)
     }
 
     /// What to remember it by. Nobody reads a name from it.
@@ -134,15 +140,14 @@ impl Peer {
         Mark(mark)
     }
 
-    /// Subject and first alternative name of its certificate as text, empty where it has none;
-    /// `None` if no certificate proved it. [`Self::of_written`] reads them.
-    pub(crate) fn certificate_names(&self) -> Option<[String; 2]> {
-        let text = |it: &Option<Identity>| it.as_ref().map(ToString::to_string).unwrap_or_default();
+    /// Subject and first alternative name of its certificate, where it has them; `None` if no
+    /// certificate proved it. [`Self::of_written`] takes them.
+    pub(crate) fn certificate_names(&self) -> Option<[Option<&Identity>; 2]> {
         match &self.0.credential {
             Credential::Certificate {
                 subject,
                 first_alternative,
-            } => Some([text(subject), text(first_alternative)]),
+            } => Some([subject.as_ref(), first_alternative.as_ref()]),
             Credential::PresharedKey(_) | Credential::User(_) => None,
         }
     }
@@ -175,8 +180,8 @@ impl Peer {
         matches!(self.0.credential, Credential::Certificate { .. })
     }
 
-    /// The connection, if all that is proven is a pre-shared key that many share: its holder may
-    /// pose as any number of peers.
+    /// The connection, if all that is proven is a pre-shared key that many share, or that a server
+    /// of RADIUS knows the user: one of them may pose as any number of peers.
     pub fn group(&self) -> Option<&str> {
         self.0.is_of_group.then_some(&self.0.connection[..])
     }
@@ -230,6 +235,16 @@ impl fmt::Debug for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {}", self.0.identity, self.0.connection)
     }
+}
+
+/// What tells users apart: their names without case, because people type them, and servers ignore
+/// it.
+fn credential_of(user: &Identity) -> Credential {
+    Credential::User(match user.canonical() {
+        Identity::UserFqdn(name) => Identity::UserFqdn(name.to_ascii_lowercase()),
+        Identity::KeyId(octets) => Identity::KeyId(octets.to_ascii_lowercase()),
+        other => other,
+    })
 }
 
 #[cfg(test)]

@@ -170,8 +170,13 @@ impl Trusted<'_> {
 
 /// The user of this connection's gateway that has proven its password.
 pub fn proven_by_eap(connection: &Arc<Connection>, user: &Identity) -> Proven {
+    let (of, method) = (&connection.name, &connection.remote.method);
+    let is_of_server = matches!(method, RemoteMethod::Eap(examiner) if examiner.asks_servers);
     Proven {
-        identity: Peer::of_user(&connection.name, user),
+        identity: match is_of_server {
+            true => Peer::of_server_user(of, user),
+            false => Peer::of_user(of, user),
+        },
         connection: Arc::clone(connection),
         certified: None,
         until: None,

@@ -27,7 +27,7 @@ use super::children::ChildSas;
 use super::configuration;
 use super::crash::{Crash, Maker};
 use super::eap::{EXAMINATION, LoggingIn, Step, login_of};
-use super::established::Established;
+use super::established::{BeganWith, Established};
 use super::exchange;
 use super::fresh::fresh_nonce;
 use super::inform;
@@ -328,6 +328,17 @@ impl Authenticating {
         }
     }
 
+    /// The answer is authentic, and we cannot read it. The gateway may have established the IKE SA.
+    pub(super) fn on_unreadable(mut self, at: &mut At<'_>) -> Answered {
+        let is_awaited = self.may_be_established();
+        self.sa.answered(at.now, at.out);
+        if is_awaited {
+            self.sa
+                .tell_end(notify(NotifyType::AuthenticationFailed), at);
+        }
+        self.over(Fact::Failed(DropReason::MalformedMessage.into()))
+    }
+
     /// What the answer says of the gateway.
     fn judge(
         &mut self,
@@ -377,11 +388,16 @@ impl Authenticating {
     ) -> Answered {
         let families = self.connection.wants_inner;
         let nonces = self.init.nonces.clone();
-        let child = self.child.take();
+        let mut child = self.child.take();
         let own = core::mem::take(&mut self.wishes.addresses);
         let unasked = self.wishes.child.take();
-        let unasked = unasked.map(|first| Fact::Childless(first.child, first.spi));
-        let mut facts: Vec<Fact> = unasked.into_iter().collect();
+        let unasked = unasked.map(|first| (first.child, first.spi));
+        let later = child.take_if(|it| !it.is_abandoned && first_child::comes_later(parts));
+        let later = later.map(|it| (it.task.child, it.task.spi));
+        let childless = unasked.into_iter().chain(later);
+        let mut facts: Vec<Fact> = childless
+            .map(|(child, spi)| Fact::Childless(child, spi))
+            .collect();
         facts.push(Fact::Established(Arc::clone(&proven.connection)));
         self.init.mix_into(&mut self.sa, &mut at.out.work);
         let ends = (self.sa, Role::Initiator);
@@ -544,7 +560,11 @@ fn establish(
         crash: Crash::default(),
         resumption: None,
         is_sent_away: false,
-        resumed: init.resumed.map(|it| it.used.map(Box::new)),
+        began_with: match init.resumed.map(|it| it.used) {
+            None => BeganWith::Proofs,
+            Some(None) => BeganWith::OwnTicket,
+            Some(Some(ticket)) => BeganWith::PeersTicket(Box::new(ticket)),
+        },
         overtaken: Vec::new(),
         is_over: false,
     }

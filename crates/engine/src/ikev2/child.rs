@@ -29,6 +29,7 @@ use super::selectors::write;
 use super::tasks::{AskedChild, Awaited, ChildTask, Collision, Task, usable, without_pfs};
 use super::unfinished::{Made, UnfinishedChild, no_keys};
 use super::window::{At, Opened};
+use crate::config::Child;
 use crate::counters::DropReason;
 use crate::ike::{AgreedChild, ChildOffer, Fact, Fault, Grant, NegotiatedChild, Role, Spi};
 use crate::sa::{ChildId, Mode, Path, Protocol, Via};
@@ -237,7 +238,7 @@ impl Established {
         let chosen = proposal::choose(&suites, offered)
             .ok_or_else(|| proposal::nothing_in_common(&suites, offered))?;
         let (suite, spi_out) = (chosen.suite, child_spi(chosen.proposal)?);
-        let is_udp = self.udp_of(&suite, grant.child.layer, at.path)?;
+        let is_udp = self.udp_of(&suite, grant.child, at.path)?;
         let method = suite.pfs.and_then(Pfs::method);
         let is_other = |it: &Method| parts.exchange.is_none_or(|they| they.method != it.number());
         question.method = method.filter(is_other);
@@ -331,17 +332,10 @@ impl Established {
     }
 
     /// Whether a child is in UDP; an error if it must be and cannot.
-    fn udp_of(
-        &self,
-        suite: &EspSuite,
-        layer: crate::config::ChildLayer,
-        path: Path,
-    ) -> Result<bool, Fault> {
-        let may = layer == crate::config::ChildLayer::Alone;
+    fn udp_of(&self, suite: &EspSuite, child: &Child, path: Path) -> Result<bool, Fault> {
         let wishes = (self.nat.is_between(), self.connection.prefers_udp());
-        let is_udp = is_in_udp(suite, path, wishes, may);
-        let must = self.connection.encapsulation == crate::config::Encapsulation::Always && may;
-        match must && !is_udp {
+        let is_udp = is_in_udp(suite, path, wishes, child.may_be_in_udp());
+        match self.connection.must_be_in_udp(child) && !is_udp {
             true => Err(not_in_udp()),
             false => Ok(is_udp),
         }

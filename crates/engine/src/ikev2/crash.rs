@@ -23,6 +23,7 @@ use wire::ikev2::{Notify, NotifyType, Payload, Protocol};
 use super::clear::{Clear, clear};
 use super::message::Message;
 use super::parts::Parts;
+use super::window::MAX_SAS;
 use crate::counters::DropReason;
 use crate::ike::{Fact, Role, Sent, Spi, Spis};
 use crate::rate::{Bucket, Rate};
@@ -36,8 +37,6 @@ const TOKEN_LEN: usize = 16;
 pub const SECRET_LEN: usize = 32;
 /// Tokens of one message that are compared (RFC 6290 §4.5).
 const MAX_TOKENS: usize = 4;
-/// Tokens that are kept, each of one IKE SA of the session.
-pub(super) const MAX_KEPT: usize = 8;
 /// Messages with tokens that are looked at, of one session (RFC 6290 §8.1).
 const LOOKS: Rate = Rate::new(10, Duration::from_millis(100));
 
@@ -140,7 +139,7 @@ impl Crash {
             return;
         };
         it.taken.retain(|(own, _)| *own != spis);
-        if it.taken.len() >= MAX_KEPT {
+        if it.taken.len() >= MAX_SAS {
             it.taken.remove(0);
         }
         it.taken.push((spis, Secret(token.to_vec())));

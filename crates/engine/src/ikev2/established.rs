@@ -14,14 +14,14 @@ use super::Abilities;
 use super::addresses::Mobility;
 use super::children::ChildSas;
 use super::configuration;
-use super::crash::{Crash, MAX_KEPT, Maker};
+use super::crash::{Crash, Maker};
 use super::lost::{Resumption, Spent};
 use super::message::Message;
 use super::parts::{Parts, SUPERSEDED, asks_ticket, is_for_ike, notify, notify_with};
 use super::ppk::PpkInUse;
 use super::tasks::{Awaited, Queue, Task};
 use super::unfinished::Linked;
-use super::window::{At, IkeSa, Opened, Read};
+use super::window::{At, IkeSa, MAX_SAS, Opened, Read};
 use crate::config::Connection;
 use crate::counters::DropReason;
 use crate::identity::Peer;
@@ -30,10 +30,6 @@ use crate::ike::{ChildExchange, Fact, Fault, Lease, Refusal, Role, Spi};
 use crate::rate::Bucket;
 use crate::sa::{ChildId, Path};
 use crate::time::{Deadline, Duration, Instant};
-
-/// IKE SAs of one session at most: the current one, a replaced one, and both of two renewals that
-/// cross.
-const MAX_SAS: usize = MAX_KEPT;
 
 /// The state after authentication.
 pub(super) struct Established {
@@ -77,12 +73,21 @@ pub(super) struct Established {
     pub(super) resumption: Option<Box<Resumption>>,
     /// The peer has authenticated, and was sent to another gateway with our answer.
     pub(super) is_sent_away: bool,
-    /// It goes on from a session that was lost; at a gateway, by this ticket, and our SPI then.
-    pub(super) resumed: Option<Option<Box<(Spent, Spi)>>>,
+    pub(super) began_with: BeganWith,
     /// Exchanges for children that were not begun, because others stand in their place.
     pub(super) overtaken: Vec<(ChildId, u32)>,
     /// The peer knows that the session is over.
     pub(super) is_over: bool,
+}
+
+/// What a session began with.
+pub(super) enum BeganWith {
+    /// Both ends have proven who they are.
+    Proofs,
+    /// A station's ticket: it goes on from a session that was lost.
+    OwnTicket,
+    /// The peer's ticket, and our SPI of the session that was lost.
+    PeersTicket(Box<(Spent, Spi)>),
 }
 
 /// A request of the peer that the node decides on, and our answer so far.
@@ -166,6 +171,11 @@ impl Established {
         let opened = match self.sas[index].read(from, message, at.now, at.out) {
             Ok(Read::New(opened)) => opened,
             Ok(Read::Nothing) => return vec![Fact::Pending],
+            Ok(Read::Unreadable(unreadable)) if unreadable.is_response() => {
+                // To repeat the request would bring the same answer.
+                self.sas[index].answered(at.now, at.out);
+                return vec![Fact::Failed(DropReason::MalformedMessage.into())];
+            }
             Ok(Read::Unreadable(unreadable)) => {
                 self.sas[index].answer_unreadable(&unreadable, at);
                 return vec![Fact::Heard];
@@ -212,7 +222,7 @@ impl Established {
                 self.on_ticket_request(index, opened, at)
             }
             Exchange::Informational => self.on_inform(index, &opened, at),
-            Exchange::CreateChildSa if self.sas.len() >= MAX_SAS => {
+            Exchange::CreateChildSa | Exchange::IkeFollowupKe if self.sas.len() >= MAX_SAS => {
                 let notice = notify(NotifyType::TemporaryFailure);
                 self.sas[index].answer(&opened, &[notice], at);
                 vec![Fact::Heard]
@@ -243,14 +253,18 @@ impl Established {
             Awaited::DeletedIke => {
                 match index {
                     0 => self.is_over = true,
-                    _ => drop(self.sas.remove(index)),
+                    _ => self.forget_replaced(index),
                 }
                 vec![Fact::Heard]
             }
             Awaited::Probe { number, cookie, .. } => self.on_probe_answer(number, &cookie, opened),
             Awaited::Update(asked) => self.on_update_answer(spi, &asked, opened, at),
             Awaited::Ticket => self.on_ticket_answer(spi, opened, at.now),
-            Awaited::Auth | Awaited::Read => vec![Fact::Heard],
+            Awaited::Auth
+            | Awaited::Addresses { .. }
+            | Awaited::Token
+            | Awaited::Told(_)
+            | Awaited::End => vec![Fact::Heard],
         }
     }
 
@@ -280,13 +294,15 @@ impl Established {
                     self.ask_delete(protocol, spi_in, at);
                 }
                 Some(Task::Probe(number)) => self.ask_probe(number, at),
-                Some(Task::Tell(payload)) => self.ask_read(payload, at),
+                Some(Task::Tell(payload)) => {
+                    self.ask_read(&payload.clone(), Awaited::Told(payload), at);
+                }
                 Some(Task::Ticket) => self.ask_ticket(at),
                 Some(Task::DeleteIke) => self.ask_end(at),
                 Some(Task::Token) => {
                     let spis = self.sas[0].spis;
                     if let Some(token) = self.crash.token(spis) {
-                        self.ask_read(token, at);
+                        self.ask_read(&token, Awaited::Token, at);
                     }
                 }
             }
@@ -294,10 +310,10 @@ impl Established {
     }
 
     /// Sends a notification that the peer only has to read.
-    fn ask_read(&mut self, payload: Payload, at: &mut At<'_>) {
-        let awaited = Awaited::Read;
+    fn ask_read(&mut self, payload: &Payload, awaited: Awaited, at: &mut At<'_>) {
+        let chain = core::slice::from_ref(payload);
         self.current()
-            .ask(Exchange::Informational, &[payload], awaited, None, at);
+            .ask(Exchange::Informational, chain, awaited, None, at);
     }
 
     /// Puts a lease into the answer to the peer's request; none: there is no address for it.
@@ -475,19 +491,21 @@ impl Established {
         let now = at.now;
         let mut fault = None;
         let mut index = 0;
-        self.sas.retain_mut(|sa| {
+        let over = self.sas.extract_if(.., |sa| {
             let is_current = index == 0;
             index += 1;
             let is_over = sa.until.is_some_and(|until| until <= now) && !is_current;
             match sa.fire(now, at.out) {
                 Err(found) if is_current => {
                     fault = Some(found);
-                    true
+                    false
                 }
-                Err(_) => false,
-                Ok(()) => !is_over,
+                Err(_) => true,
+                Ok(()) => is_over,
             }
         });
+        let over: Vec<IkeSa> = over.collect();
+        over.into_iter().for_each(|it| self.abandon(it));
         if let Some(fault) = fault {
             return Err(fault);
         }
@@ -509,7 +527,8 @@ impl Established {
         }
     }
 
-    /// Seconds until the IKE SA must be renewed or, without another authentication, end.
+    /// How long the IKE SA may last from its last renewal on. Then it must be renewed or, without
+    /// another authentication, end.
     pub(super) fn lifetime(&self) -> Duration {
         let own = self.connection.lifetime;
         let rest = self.ends_at.map(|at| at.since(self.renewed));

@@ -9,7 +9,7 @@ use super::mobike::{fresh_cookie, wrong_cookie};
 use super::parts::{Parts, SUPERSEDED, notify, notify_name, notify_with};
 use super::proposal::{child_protocol, wire_protocol};
 use super::tasks::{Awaited, Task};
-use super::window::{At, Opened};
+use super::window::{At, IkeSa, Opened};
 use crate::ike::{Complaint, Fact, Notification, Refusal, Role, Sent};
 use crate::sa::Protocol;
 use crate::time::Duration;
@@ -147,9 +147,24 @@ impl Established {
     /// The peer has removed an IKE SA in whose place another stands.
     pub(super) fn forget_replaced(&mut self, index: usize) {
         let gone = self.sas.remove(index);
+        self.abandon(gone);
+        self.held_until = None;
+    }
+
+    /// An IKE SA is gone, and with it a request that the peer may not have read. What it must still
+    /// know is said again under the current one.
+    pub(super) fn abandon(&mut self, gone: IkeSa) {
         let begun = gone.unfinished.and_then(|it| it.child());
         self.overtaken.extend(begun);
-        self.held_until = None;
+        match gone.asked.map(|it| it.awaited) {
+            Some(Awaited::Update(_)) => self.mobility.is_due = true,
+            Some(Awaited::Addresses { names_path }) => {
+                self.mobility.told.clear();
+                self.mobility.names_path |= names_path;
+            }
+            Some(Awaited::Told(payload)) => self.queue.add_first(Task::Tell(payload)),
+            _ => {}
+        }
     }
 
     /// The answer to our delete of a child.

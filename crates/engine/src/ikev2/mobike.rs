@@ -85,14 +85,15 @@ impl Established {
         }
         self.mobility.told.clone_from(&self.mobility.own);
         let mut named = self.mobility.told.clone();
-        if core::mem::take(&mut self.mobility.names_path) {
+        let names_path = core::mem::take(&mut self.mobility.names_path);
+        if names_path {
             // The IP header says it too (RFC 4555 §3.6), but that is not authentic.
             named.truncate(MAX_ADDRESSES - 1);
             named.push(at.path.local.ip());
         }
         let mut chain = additional(&named);
         chain.push(notify_with(PADDING, vec![0; SHORT_PADDING]));
-        let awaited = Awaited::Read;
+        let awaited = Awaited::Addresses { names_path };
         self.current()
             .ask(Exchange::Informational, &chain, awaited, None, at);
         true

@@ -1,5 +1,7 @@
 //! The payloads of a message, sorted. A payload that may occur once occurs at most once.
 
+use core::fmt::{self, Write};
+
 use wire::eap::EapCode;
 use wire::ikev2::{
     Authentication, CertificateEncoding, Configuration, Delete, Eap, Identification, KeyExchange,
@@ -12,6 +14,9 @@ use crate::ike::auth::MAX_CERTIFICATES;
 /// Our private status: another device with the receiver's identity has connected, and the tunnel
 /// ends for this one (RFC 7296 §3.10.1: 40960 to 65535 are for private use).
 pub(super) const SUPERSEDED: NotifyType = NotifyType::Other(40_961);
+
+/// Octets of the names of most messages.
+const ROOM_FOR_NAMES: usize = 192;
 
 /// An identity, and the octets of its payload without the generic header, which AUTH covers.
 pub(super) type Identified<'a> = (&'a Identification, &'a [u8]);
@@ -129,8 +134,14 @@ pub(super) fn notify_with(kind: NotifyType, value: Vec<u8>) -> Payload {
 
 /// Names of payloads as RFC 7296 abbreviates them, such as "SA KE No N".
 pub(super) fn names<'a>(chain: impl Iterator<Item = &'a Payload>) -> String {
-    let words: Vec<String> = chain.map(name).collect();
-    words.join(" ")
+    let mut names = String::with_capacity(ROOM_FOR_NAMES);
+    for payload in chain {
+        if !names.is_empty() {
+            names.push(' ');
+        }
+        add_name(&mut names, payload);
+    }
+    names
 }
 
 /// Names of the payloads of a received message.
@@ -138,7 +149,8 @@ pub(super) fn names_read(chain: &[Located]) -> String {
     names(chain.iter().map(|located| &located.payload))
 }
 
-fn name(payload: &Payload) -> String {
+/// Adds the name of a payload. Each message is named, so nothing else is allocated.
+fn add_name(names: &mut String, payload: &Payload) {
     let word = match payload.kind() {
         PayloadKind::None => "NONE",
         PayloadKind::SecurityAssociation => "SA",
@@ -158,27 +170,61 @@ fn name(payload: &Payload) -> String {
         PayloadKind::Configuration => "CP",
         PayloadKind::Eap => "EAP",
         PayloadKind::EncryptedFragment => "SKF",
-        PayloadKind::Other(number) => return number.to_string(),
+        PayloadKind::Other(number) => return add(names, format_args!("{number}")),
     };
-    match payload {
-        Payload::Notify(notify) => format!("{word}({})", notify_name(notify.kind)),
-        _ => word.to_owned(),
+    names.push_str(word);
+    if let Payload::Notify(notify) = payload {
+        names.push('(');
+        add_notify_name(names, notify.kind);
+        names.push(')');
     }
 }
 
 /// A notify type as RFC 7296 writes it, such as `NO_PROPOSAL_CHOSEN`.
 pub(super) fn notify_name(kind: NotifyType) -> String {
-    if let NotifyType::Other(number) = kind {
-        return format!("notification {number}");
-    }
     let mut name = String::new();
-    for symbol in format!("{kind:?}").chars() {
-        if symbol.is_ascii_uppercase() && !name.is_empty() {
-            name.push('_');
-        }
-        name.push(symbol.to_ascii_uppercase());
-    }
+    add_notify_name(&mut name, kind);
     name
+}
+
+fn add_notify_name(names: &mut String, kind: NotifyType) {
+    match kind {
+        NotifyType::Other(number) => add(names, format_args!("notification {number}")),
+        kind => {
+            // A failure would be one of the string, which has none.
+            let _ = write!(
+                Capitals {
+                    names,
+                    is_first: true
+                },
+                "{kind:?}"
+            );
+        }
+    }
+}
+
+fn add(names: &mut String, words: fmt::Arguments<'_>) {
+    // A string takes everything.
+    let _ = names.write_fmt(words);
+}
+
+/// Writes `NoProposalChosen` as `NO_PROPOSAL_CHOSEN`.
+struct Capitals<'a> {
+    names: &'a mut String,
+    is_first: bool,
+}
+
+impl Write for Capitals<'_> {
+    fn write_str(&mut self, word: &str) -> fmt::Result {
+        for symbol in word.chars() {
+            if symbol.is_ascii_uppercase() && !self.is_first {
+                self.names.push('_');
+            }
+            self.names.push(symbol.to_ascii_uppercase());
+            self.is_first = false;
+        }
+        Ok(())
+    }
 }
 
 /// An IKE SA may begin without a child. Its protocol must be IKE (RFC 6023 §4).

@@ -234,7 +234,7 @@ impl Established {
         at: &mut At<'_>,
     ) -> Vec<Fact> {
         let Ok(parts) = opened.parts() else {
-            return self.rekey_failed(old, &asked, DropReason::MalformedMessage.into(), at);
+            return self.rekey_failed(old, &asked, &DropReason::MalformedMessage.into(), at);
         };
         if let Some(error) = parts.error()
             && parts.sa.is_none()
@@ -248,13 +248,13 @@ impl Established {
         };
         let made = match made {
             Ok(made) => made,
-            Err(fault) => return self.rekey_failed(old, &asked, fault, at),
+            Err(fault) => return self.rekey_failed(old, &asked, &fault, at),
         };
         if let Some(method) = made.next_method() {
             let went = self.ask_followup(old, asked, (made, method), &parts, at);
             return match went {
                 Ok(()) => vec![Fact::Heard],
-                Err((asked, fault)) => self.rekey_failed(old, &asked, fault, at),
+                Err((asked, fault)) => self.rekey_failed(old, &asked, &fault, at),
             };
         }
         let sa = self.sa_of(old).ok_or(DropReason::UnknownCookies.into());
@@ -264,7 +264,7 @@ impl Established {
                 self.crash.take(sa.spis, &parts);
                 self.rekey_agreed(old, &asked, sa, &made.lowest(), at)
             }
-            Err(fault) => self.rekey_failed(old, &asked, fault, at),
+            Err(fault) => self.rekey_failed(old, &asked, &fault, at),
         }
     }
 
@@ -321,17 +321,15 @@ impl Established {
             }
         }
         let fault = Fault::Refused(notify_name(error.kind));
-        self.rekey_failed(old, asked, fault, at)
+        match error.kind {
+            // It says nothing: the peer is busy.
+            NotifyType::TemporaryFailure => self.try_rekey_later(old, asked, at),
+            _ => self.rekey_failed(old, asked, &fault, at),
+        }
     }
 
     /// Our renewal failed. If the peer's crossed it, that one stands; otherwise it is tried again.
-    fn rekey_failed(
-        &mut self,
-        old: Spi,
-        asked: &AskedRekey,
-        fault: Fault,
-        at: &mut At<'_>,
-    ) -> Vec<Fact> {
+    fn try_rekey_later(&mut self, old: Spi, asked: &AskedRekey, at: &mut At<'_>) -> Vec<Fact> {
         let peers = asked.collision.as_ref().map(|it| it.spi);
         if let Some(peers) = peers.filter(|it| self.sa_of(*it).is_some()) {
             self.succeed(peers, old, at);
@@ -339,20 +337,29 @@ impl Established {
         }
         let more = RETRY.mul_f64(f64::from(at.random.u32() >> 16) / 65536.0);
         self.renew_at = Some(at.now + RETRY + more);
-        let is_busy = matches!(&fault, Fault::Refused(name) if name == "TEMPORARY_FAILURE");
-        match is_busy {
-            true => vec![Fact::Heard],
-            false => vec![Fact::Told(
-                0,
-                vec![Notification::Other(Complaint {
-                    name: format!("the IKE SA is not renewed: {fault}"),
-                    is_error: false,
-                    refuses: None,
-                    is_about_identity: false,
-                    child: None,
-                })],
-            )],
+        vec![Fact::Heard]
+    }
+
+    /// The same, and why is said if ours is tried again.
+    fn rekey_failed(
+        &mut self,
+        old: Spi,
+        asked: &AskedRekey,
+        fault: &Fault,
+        at: &mut At<'_>,
+    ) -> Vec<Fact> {
+        let facts = self.try_rekey_later(old, asked, at);
+        if matches!(facts[..], [Fact::Renewed]) {
+            return facts;
         }
+        let complaint = Notification::Other(Complaint {
+            name: format!("the IKE SA is not renewed: {fault}"),
+            is_error: false,
+            refuses: None,
+            is_about_identity: false,
+            child: None,
+        });
+        vec![Fact::Told(0, vec![complaint])]
     }
 
     /// The IKE SA with SPI `new` of ours stands in the place of `old`.

@@ -480,15 +480,12 @@ impl Session {
     ) -> (State, Vec<Fact>) {
         let again = |it: Authenticating, fact| (State::Authenticating(Box::new(it)), vec![fact]);
         let opened = match authenticating.sa.read(from, message, now, out) {
-            Ok(Read::New(opened)) if opened.is_response => opened,
+            Ok(Read::New(opened)) if opened.is_response => Some(opened),
             Ok(Read::New(_) | Read::Nothing) => return again(authenticating, Fact::Pending),
             Ok(Read::Unreadable(it)) if !it.is_response() => {
                 return again(authenticating, Fact::Dropped(DropReason::MalformedMessage));
             }
-            Ok(Read::Unreadable(_)) => {
-                let reason = DropReason::MalformedMessage;
-                return (State::Over, vec![Fact::Failed(reason.into())]);
-            }
+            Ok(Read::Unreadable(_)) => None,
             Err(reason) => return again(authenticating, Fact::Dropped(reason)),
         };
         let mut at = At {
@@ -497,7 +494,11 @@ impl Session {
             now,
             out,
         };
-        match authenticating.on_answer(&opened, means.calendar, &mut at) {
+        let answered = match opened {
+            Some(opened) => authenticating.on_answer(&opened, means.calendar, &mut at),
+            None => Ok(authenticating.on_unreadable(&mut at)),
+        };
+        match answered {
             Ok(Answered::Established(mut established, facts)) => {
                 self.ticket = None;
                 if self.is_leaving {

@@ -98,8 +98,17 @@ pub(super) enum Awaited {
     Update(Box<AskedUpdate>),
     /// A ticket.
     Ticket,
-    /// That the peer has read it.
-    Read,
+    /// That the peer knows our addresses.
+    Addresses {
+        /// The address that we send from was among them on purpose.
+        names_path: bool,
+    },
+    /// That the peer has our token.
+    Token,
+    /// That the peer has read a notification.
+    Told(Payload),
+    /// That the peer knows why all is over.
+    End,
 }
 
 /// A child that we have asked for.
@@ -294,7 +303,6 @@ impl FirstChild {
     /// The request that goes with IKE_AUTH.
     pub(super) fn into_task(self, connection: &crate::config::Connection) -> Option<ChildTask> {
         let child = connection.children.get(self.index)?;
-        let is_alone = child.layer == crate::config::ChildLayer::Alone;
         Some(ChildTask {
             child: self.child,
             mode: child.mode,
@@ -303,9 +311,8 @@ impl FirstChild {
             local: self.local,
             remote: self.remote,
             renews: None,
-            must_be_udp: connection.encapsulation == crate::config::Encapsulation::Always
-                && is_alone,
-            may_be_udp: is_alone,
+            must_be_udp: connection.must_be_in_udp(child),
+            may_be_udp: child.may_be_in_udp(),
             lifetime: child.lifetime,
             named: None,
         })

@@ -30,6 +30,10 @@ use crate::work::Work;
 /// several minutes (§2.1). Peers give a request up earlier: we after 63 s, strongSwan after 165 s.
 const ANSWER_KEPT: Duration = Duration::from_secs(180);
 
+/// IKE SAs of one session at most: the current one, both of two renewals that cross, and those that
+/// were replaced and whose end is not told yet. A peer may renew as often as it likes.
+pub(super) const MAX_SAS: usize = 8;
+
 /// What making a message takes.
 pub(super) struct At<'a> {
     pub(super) path: Path,
@@ -338,12 +342,28 @@ impl IkeSa {
         if message.id().wrapping_add(1) != self.expected {
             return Err(DropReason::UnexpectedMessage);
         }
-        let answered = self.answered.as_mut();
-        let repeated = answered.and_then(|(it, _)| it.take_duplicate(message.octets(), out));
-        match repeated {
-            Some(_) => Ok(Read::Nothing),
-            None => Err(DropReason::RetransmittedMessage),
+        let (answered, _) = self
+            .answered
+            .as_mut()
+            .ok_or(DropReason::RetransmittedMessage)?;
+        if answered.take_duplicate(message.octets(), out).is_some() {
+            return Ok(Read::Nothing);
         }
+        // Its sender may have gone over to fragments, or to smaller ones (RFC 7383 §2.6.1). Who
+        // has the keys may ask for the answer in any form.
+        let protected = message
+            .read()?
+            .protected
+            .ok_or(DropReason::UnexpectedMessage)?;
+        if protected.fragment.is_some_and(|it| it.number > 1) {
+            return Err(DropReason::RetransmittedMessage);
+        }
+        let octets = message.octets();
+        let clear = self.inbound.open(octets, &protected, &mut out.work);
+        clear.ok_or(DropReason::RetransmittedMessage)?;
+        out.heard_again();
+        answered.repeat(out);
+        Ok(Read::Nothing)
     }
 
     /// Sends a request. The window must be free.
@@ -376,13 +396,13 @@ impl IkeSa {
     pub(super) fn tell_end(&mut self, notice: Payload, at: &mut At<'_>) {
         self.asked = None;
         let exchange = Exchange::Informational;
-        self.ask(exchange, &[notice], Awaited::Read, None, at);
+        self.ask(exchange, &[notice], Awaited::End, None, at);
     }
 
-    /// Whether a request that the peer only has to read is open.
+    /// Whether the peer is being told why all is over.
     pub(super) fn is_telling(&self) -> bool {
         let asked = self.asked.as_ref();
-        asked.is_some_and(|it| matches!(it.awaited, Awaited::Read))
+        asked.is_some_and(|it| matches!(it.awaited, Awaited::End))
     }
 
     /// Our answer to the peer's last request, by which its repetitions are answered.
@@ -404,14 +424,12 @@ impl IkeSa {
         self.answer_to(what, &opened.request, chain, at);
     }
 
-    /// The same for one that we cannot read. A response that we cannot read is dropped.
+    /// The same for one that we cannot read.
     pub(super) fn answer_unreadable(&mut self, unreadable: &Unreadable, at: &mut At<'_>) {
         at.out.drops.count(DropReason::MalformedMessage);
-        if !unreadable.is_response {
-            let chain = core::slice::from_ref(&unreadable.notice);
-            let what = (unreadable.exchange, unreadable.from);
-            self.answer_to(what, &unreadable.request, chain, at);
-        }
+        let chain = core::slice::from_ref(&unreadable.notice);
+        let what = (unreadable.exchange, unreadable.from);
+        self.answer_to(what, &unreadable.request, chain, at);
     }
 
     fn answer_to(

@@ -71,7 +71,7 @@ pub(super) struct ChildEntry {
 #[derive(Clone, Debug)]
 pub(super) struct Pair {
     pub(super) since: Instant,
-    /// When its quick mode was started or answered, and who started it.
+    /// When its exchange was started or answered, and who started it.
     begun: Instant,
     is_ours: bool,
     pub(super) spi_in: u32,
@@ -289,7 +289,7 @@ impl Node {
         sessions.flat_map(|it| it.held.children.clone()).collect()
     }
 
-    /// The session that owns a child when a quick mode under `id` ends: another session may have
+    /// The session that owns a child when an exchange under `id` ends: another session may have
     /// taken over meanwhile.
     pub(super) fn home_of(&self, id: SessionId, child: ChildId) -> SessionId {
         let home = self.children.get(&child).and_then(|entry| entry.session);
@@ -402,8 +402,8 @@ impl Node {
         self.flush(Some(id), out);
     }
 
-    /// Cleans up after a quick mode that failed. A responder's inbound SA was installed with
-    /// message 2.
+    /// Cleans up after an exchange for a child that failed. A responder's inbound SA was installed
+    /// with message 2.
     pub(super) fn undo_exchange(&mut self, child: ChildId, spi: u32) {
         if self.stations.of_child(child).is_none() {
             self.outputs.outbound(OutboundChange::Forget(child));

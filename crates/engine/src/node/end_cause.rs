@@ -49,7 +49,7 @@ pub enum EndCause {
     Downgraded,
     /// Its lifetime is over without a renewal.
     Expired,
-    /// An ISAKMP SA has no message ID left.
+    /// An IKE SA has no message ID left.
     MessageIdsUsedUp,
     /// The negotiation took too long.
     NegotiationTooLong,

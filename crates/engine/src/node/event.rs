@@ -35,7 +35,7 @@ pub enum Event {
         /// Names of the payloads, such as "SA KE NONCE ID VID".
         payloads: String,
     },
-    /// Phase 1 is done.
+    /// Both ends have authenticated.
     IkeEstablished {
         /// Connection.
         connection: String,

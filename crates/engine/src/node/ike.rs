@@ -6,23 +6,20 @@
 mod v2;
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use crypto::cert::CertificatePath;
 use crypto::rand::Stream;
 
-use crate::config::{Connection, InnerFamilies};
+use crate::config::InnerFamilies;
 use crate::identity::Peer;
 use crate::ike::nat::NatFinding;
 use crate::ike::round_trip::RoundTrip;
 use crate::ike::{
-    ChildExchange, ChildRequest, Complaint, Fact, Fault, FirstChild, Grant, Lease, MessageKeys,
+    ChildExchange, ChildRequest, Complaint, Fact, Fault, Grant, Lease, MessageKeys,
     NegotiatedChild, Outbox, Refusal, RefusedChild, Role, Spi, Spis,
 };
 use crate::ikev1::session::{About, Session as Ikev1};
-use crate::ikev2::crash::Maker;
 use crate::ikev2::session::{Beginning, Session as Ikev2};
-use crate::ikev2::{Ticket, Travel};
 use crate::sa::{ChildId, Path, Protocol};
 use crate::suite::Standing;
 use crate::time::{Deadline, Instant};
@@ -35,57 +32,24 @@ pub(super) enum Ike {
 
 use Ike::{V1, V2};
 
-/// How a session begins.
-pub(super) struct Start {
-    pub(super) connection: Arc<Connection>,
-    pub(super) path: Path,
-    pub(super) is_first_contact: bool,
-    pub(super) round_trip: RoundTrip,
-    /// Our former inner addresses, for IKEv2.
-    pub(super) had: Vec<IpAddr>,
-    /// The first child, for IKEv2.
-    pub(super) child: Option<FirstChild>,
-    /// Our other addresses, for IKEv2.
-    pub(super) addresses: Vec<IpAddr>,
-    /// Makes tokens of quick crash detection, for IKEv2.
-    pub(super) maker: Option<Arc<Maker>>,
-    /// What we say of gateways that send us elsewhere, in IKEv2.
-    pub(super) travel: Travel,
-    /// By which we go on from a session that was lost, in IKEv2.
-    pub(super) ticket: Option<Box<Ticket>>,
-}
-
 impl Ike {
-    pub(super) fn initiate(start: Start, random: &mut Stream, now: Instant) -> (Self, Outbox) {
-        let Start {
-            connection,
-            path,
-            is_first_contact,
-            round_trip,
-            had,
-            child,
-            addresses,
-            maker,
-            travel,
-            ticket,
-        } = start;
-        if connection.version.has_v1() {
-            let first = is_first_contact;
+    /// Begins. IKEv1 asks for less.
+    pub(super) fn initiate(
+        beginning: Beginning,
+        random: &mut Stream,
+        now: Instant,
+    ) -> (Self, Outbox) {
+        if beginning.connection.version.has_v1() {
+            let Beginning {
+                connection,
+                path,
+                is_first_contact: first,
+                round_trip,
+                ..
+            } = beginning;
             let (ike, out) = Ikev1::initiate(connection, path, first, round_trip, random, now);
             return (V1(ike), out);
         }
-        let beginning = Beginning {
-            connection,
-            path,
-            is_first_contact,
-            round_trip,
-            had,
-            child,
-            addresses,
-            maker,
-            travel,
-            ticket,
-        };
         let (ike, out) = Ikev2::initiate(beginning, random, now);
         (V2(Box::new(ike)), out)
     }
@@ -534,7 +498,7 @@ impl Ike {
         }
     }
 
-    /// Runs its timers. Returns whether phase 1 was forgotten.
+    /// Runs its timers. Returns whether the exchange of authentication was forgotten.
     pub(super) fn on_deadline(
         &mut self,
         random: &mut Stream,

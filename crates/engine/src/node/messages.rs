@@ -219,7 +219,7 @@ impl Node {
                 }
                 self.arm_session(id);
             }
-            // Authenticated as the peer's; otherwise phase 1 only counted it.
+            // Authenticated as the peer's; otherwise the exchange only counted it.
             Err(fault) => {
                 self.drops.count(fault.drop_reason());
                 self.fail_session(id, &fault, now);
@@ -392,8 +392,8 @@ impl Node {
         }
     }
 
-    /// Before phase 1 is done, an unencrypted error proves nothing: the first few are logged at
-    /// once, and the exchange waits for an authentic message.
+    /// Before the peer has authenticated, an unencrypted error proves nothing: the first few are
+    /// logged at once, and the exchange waits for an authentic message.
     fn on_complaint(&mut self, id: SessionId, path: Path, message: &Message<'_>) {
         let Ok(said) = InClear::read(message) else {
             return;
@@ -504,7 +504,7 @@ impl Node {
     }
 
     /// A new authenticated message of phase 2 came over `path`. It proves that the peer is alive,
-    /// where it is, and that it has completed phase 1.
+    /// where it is, and that it has authenticated.
     pub(super) fn authentic_from(&mut self, id: SessionId, path: Path, now: Instant) {
         let shown = self.path_shown(id, path);
         let Some(session) = self.sessions.get_mut(&id) else {

@@ -7,9 +7,14 @@ use std::net::IpAddr;
 
 use super::session_id::SessionId;
 use super::{EndCause, Node};
-use crate::config::RemoteMethod;
+use crate::config::{Connection, RemoteMethod};
 use crate::identity::{Identity, Peer};
+use crate::ikev2::ticket::mark;
+use crate::sa::Secret;
 use crate::time::Instant;
+
+/// Octets of a key that nobody has to keep.
+const SECRET_LEN: usize = 32;
 
 impl Node {
     /// Ends the sessions of peers whose certificates, or those of their authorities, are on lists
@@ -21,7 +26,7 @@ impl Node {
         }
     }
 
-    /// A list may have been read during phase 1.
+    /// A list may have been read during authentication.
     pub(super) fn end_if_disbelieved(&mut self, id: SessionId, now: Instant) {
         if let Some(cause) = self.disbelieved(id, now) {
             self.close_session(id, cause, true, now);
@@ -45,9 +50,32 @@ impl Node {
         if examiner.asks_servers {
             return None;
         }
-        let user = session.ike.identity()?.identity();
+        let user = self.user_of(id)?;
         let is_there = examiner.users.as_ref().is_some_and(|it| it.has(user));
         (!is_there).then_some(EndCause::UserRemoved)
+    }
+
+    /// Whether a secret by which a peer has just proven itself is another one now: its exchange
+    /// began before the configuration was read again.
+    pub(super) fn is_outdated(&self, id: SessionId, begun: &Connection, now: &Connection) -> bool {
+        if core::ptr::eq(begun, now) {
+            return false;
+        }
+        let methods = (&begun.remote.method, &now.remote.method);
+        let (RemoteMethod::Eap(old), RemoteMethod::Eap(new)) = methods else {
+            return mark(begun) != mark(now);
+        };
+        let users = (old.users.as_ref(), new.users.as_ref());
+        let (Some(user), (Some(old), Some(new))) = (self.user_of(id), users) else {
+            return false;
+        };
+        // Any key will do: what it makes of two equal passwords is equal.
+        let key = Secret(vec![0; SECRET_LEN]);
+        old.mark(user, &key) != new.mark(user, &key)
+    }
+
+    fn user_of(&self, id: SessionId) -> Option<&Identity> {
+        Some(self.sessions.get(&id)?.ike.identity()?.identity())
     }
 
     /// Ends a connection's sessions with one peer.

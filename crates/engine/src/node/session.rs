@@ -1,5 +1,5 @@
-//! A session: one ISAKMP SA from its first message on, the exchanges that run under it, and the
-//! children that depend on it.
+//! A session: one IKE SA (of IKEv1: one ISAKMP SA) from its first message on, the exchanges that
+//! run under it, and the children that depend on it.
 
 mod predecessors;
 mod stage;
@@ -31,7 +31,7 @@ pub(super) use stage::{End, Purpose, Rule, Stage, Tenure};
 
 /// Wait before a failed renewal is tried again.
 const RENEWAL_RETRY: Duration = Duration::from_secs(10);
-/// How long the old ISAKMP SA stays after a renewal.
+/// How long the old IKE SA of IKEv1 stays after a renewal.
 const RENEWAL_OVERLAP: Duration = Duration::from_secs(3);
 
 /// One IKE SA and what depends on it.
@@ -59,7 +59,7 @@ pub(super) struct Session {
 #[derive(Default)]
 pub(super) struct Held {
     pub(super) children: Vec<ChildId>,
-    /// Children whose quick mode waits for those in progress.
+    /// Children whose exchange waits for those in progress.
     pub(super) waiting: Vec<ChildId>,
     /// Inner addresses by mode config.
     pub(super) lease: Option<Box<Lease>>,
@@ -120,7 +120,7 @@ impl Session {
         }
     }
 
-    /// An initiator knows it at once, a responder after phase 1.
+    /// An initiator knows it at once, a responder once the peer has authenticated.
     pub(super) fn connection(&self) -> Option<&Arc<Connection>> {
         self.stage.connection()
     }
@@ -197,10 +197,10 @@ impl Session {
         let at = |at: Option<Instant>, why| at.map(|at| Deadline { at, why });
         [
             self.ike.deadline(),
-            at(self.stage.rekey_at(), "renew the ISAKMP SA"),
+            at(self.stage.rekey_at(), "renew the IKE SA"),
             at(
                 self.stage.end().map(|(at, _)| at),
-                "the ISAKMP SA or its exchange expires",
+                "the IKE SA or its exchange expires",
             ),
             self.liveness.deadline(),
             self.unproven.as_ref().map(|it| it.deadline()),
@@ -312,7 +312,8 @@ impl Node {
         }
     }
 
-    /// Phase 1, begun for this connection, has succeeded: continues with mode config and children.
+    /// Both ends have authenticated, in an exchange begun for this connection: continues with inner
+    /// addresses and children.
     pub(super) fn establish(&mut self, id: SessionId, begun: &Connection, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
@@ -322,6 +323,10 @@ impl Node {
             return self.close_session(id, EndCause::ConfigurationChanged, true, now);
         };
         let path = session.path();
+        let is_responder = session.ike.role() == Role::Responder;
+        if is_responder && self.is_outdated(id, begun, &connection) {
+            return self.close_session(id, EndCause::ConfigurationChanged, true, now);
+        }
         if !connection.has_room_at(path.remote.ip()) {
             return self.refuse_address(id, &connection, now);
         }
@@ -333,7 +338,7 @@ impl Node {
             return;
         };
         let tenure = session.tenure(&connection, now);
-        if session.ike.role() == Role::Responder {
+        if is_responder {
             self.familiar.add(Site::of(path.remote.ip()), now);
         }
         session.liveness.establish(&connection, &session.ike, now);
@@ -499,7 +504,7 @@ impl Node {
         stand_ins.for_each(|address| self.leases.give_back(*address));
     }
 
-    /// A fault ended an exchange of this session's phase 1, or the session as a whole.
+    /// A fault ended an exchange of this session's authentication, or the session as a whole.
     pub(super) fn fail_session(&mut self, id: SessionId, fault: &Fault, now: Instant) {
         let then = match fault {
             Fault::Misdirected(_) => self.station_misdirected(id, now),
@@ -513,11 +518,14 @@ impl Node {
             path: session.path(),
             reason: format!("{fault}{}", then.unwrap_or_default()),
         });
+        // A peer that is there is told: it may consider the session established.
+        let is_there = !matches!(fault, Fault::TimedOut(_)) && session.ike.is_established();
+        let tells = is_there && session.ike.is_v2();
         if matches!(fault, Fault::PasswordRefused(_)) {
             self.station_refused(id);
         }
         self.begin_again(id, fault, now);
-        self.close_session(id, EndCause::Failed(fault.to_string()), false, now);
+        self.close_session(id, EndCause::Failed(fault.to_string()), tells, now);
     }
 
     pub(super) fn on_session_timer(&mut self, id: SessionId, now: Instant) {
@@ -554,8 +562,8 @@ impl Node {
         self.arm_session(id);
     }
 
-    /// The peer has all of phase 1: a first message with the same SPI is a new one. Does nothing
-    /// before the session is established.
+    /// The peer has all of our authentication: a first message with the same SPI is a new one. Does
+    /// nothing before the session is established.
     pub(super) fn forget_phase1(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;

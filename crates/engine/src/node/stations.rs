@@ -31,7 +31,7 @@ pub(super) use self::redirected::{MAX_REDIRECTS, PERIOD};
 pub(super) use self::refused::MAX_REFUSED_BACKOFF;
 use self::refused::Refused;
 pub(super) use self::table::Stations;
-use super::ike::{Ike, Start as Beginning};
+use super::ike::Ike;
 use super::session::{Purpose, Session, Stage};
 use super::session_id::SessionId;
 use super::ways::{Followed, Way};
@@ -39,6 +39,7 @@ use super::{EndCause, Event, Node, Timer, begins_at_once};
 use crate::config::{Connection, Start};
 use crate::ike::{FirstChild, Lease, Outbox};
 use crate::ikev2::Ticket;
+use crate::ikev2::session::Beginning;
 use crate::plane::OutboundChange;
 use crate::sa::{ChildId, Path};
 use crate::time::{Deadline, Duration, Instant};
@@ -92,9 +93,9 @@ pub(super) enum State {
     AwaitingTraffic,
     /// Nobody has said yet which of our addresses leads to the peer.
     AwaitingAddress,
-    /// Phase 1 is in progress with one or several addresses of the peer.
+    /// Authentication is in progress with one or several addresses of the peer.
     Racing,
-    /// The peer has authenticated: mode config or the first quick modes are in progress.
+    /// The peer has authenticated: inner addresses or the first children are in progress.
     Connecting(SessionId),
     /// At least one child is up.
     Up(SessionId),
@@ -264,7 +265,7 @@ impl Node {
             .for_each(|id| self.rekey_session(id, now));
     }
 
-    /// Starts a phase 1 that will take over from this session, unless one is in progress.
+    /// Starts a session that will take over from this session, unless one is in progress.
     pub(super) fn rekey_session(&mut self, id: SessionId, now: Instant) {
         let is_under_way = self.sessions.values().any(|it| it.replaces() == Some(id));
         let Some(session) = self.sessions.get_mut(&id) else {
@@ -361,7 +362,7 @@ impl Node {
         (had, child)
     }
 
-    /// Phase 1 of a session is done.
+    /// A session is established.
     pub(super) fn station_established(&mut self, id: SessionId, purpose: Purpose, now: Instant) {
         if let Some(index) = self.stations.of_renewal(id) {
             self.stations[index].renewal = None;

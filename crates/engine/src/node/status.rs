@@ -77,7 +77,7 @@ pub enum ConnectionState {
     AwaitingRetry,
 }
 
-/// An ISAKMP SA.
+/// An IKE SA (of IKEv1: an ISAKMP SA).
 #[derive(Clone, Debug)]
 pub struct SessionStatus {
     /// The proven identity; none while half open.

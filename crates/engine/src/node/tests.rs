@@ -1134,7 +1134,7 @@ fn a_gateway_of_ikev2_is_as_ready_before_its_answer() {
     assert_eq!(trail[first.expect("auth 1")..][..expected.len()], expected);
 }
 
-type Change = Arc<dyn Fn(&mut Connection, bool) + Send + Sync>;
+pub(super) type Change = Arc<dyn Fn(&mut Connection, bool) + Send + Sync>;
 
 /// The path of a datagram that a host receives on its socket of this port.
 fn arrives(local: impl Into<SocketAddr>, remote: impl Into<SocketAddr>) -> Path {
@@ -1366,7 +1366,7 @@ fn datagram(source: IpAddr, destination: IpAddr, bytes: u16) -> Vec<u8> {
     packet
 }
 
-fn config(is_station: bool, change: &Change) -> Config {
+pub(super) fn config(is_station: bool, change: &Change) -> Config {
     let secret = Arc::new(Secret(b"a shared secret".to_vec()));
     let (own, peer) = if is_station {
         ("ms", "sg")

@@ -74,7 +74,7 @@ fn holders_of_one_key_have_a_common_bound_whatever_they_call_themselves() {
         .collect();
     assert_eq!(refused.len(), 10_000 - 100);
     let mut said = refused.iter().filter_map(|it| it.line.as_deref());
-    let common = "100.example and the others with its pre-shared key are over their quota of 100 \
+    let common = "100.example and the others with its key or server are over their quota of 100 \
                   key exchanges at once, then one every 0.1 s: requests above it get no answer";
     assert_eq!(said.next(), Some(common));
     assert_eq!(said.next(), None);

@@ -106,3 +106,21 @@ fn names_of_other_types_connections_and_credentials_are_other_peers() {
         }
     }
 }
+
+#[test]
+fn a_user_is_one_peer_in_any_case_and_one_of_a_server_is_one_of_many() {
+    for [name, other] in [
+        ["alice", "Alice"],
+        ["alice@corp.example", "ALICE@Corp.example"],
+        ["@#434f5250", "@#636f7270"],
+    ] {
+        let (name, other) = (identity(name), identity(other));
+        let user = Peer::of_user("road", &name);
+        assert_eq!(user, Peer::of_user("road", &other));
+        let of_server = Peer::of_server_user("road", &other);
+        assert_eq!(of_server, user);
+        assert_eq!((user.group(), of_server.group()), (None, Some("road")));
+    }
+    let alice = Peer::of_user("road", &identity("alice"));
+    assert_ne!(alice, Peer::of_user("road", &identity("bob")));
+}

@@ -1,5 +1,7 @@
 //! The first child of an initiator, which it has asked for with its authentication (RFC 7296 §1.2).
 
+use wire::ikev2::NotifyType;
+
 use super::super::children::{ChildSa, ChildState};
 use super::super::established::Established;
 use super::super::keys::Nonces;
@@ -8,6 +10,18 @@ use super::super::parts::Parts;
 use super::super::tasks::AskedChild;
 use super::super::window::At;
 use crate::ike::{AgreedChild, Fact, Role};
+
+/// Whether an answer says that the IKE SA stands and the child has an exchange of its own: the
+/// gateway requires that (RFC 6023), or cannot make it now (RFC 7296 §2.25).
+pub(super) fn comes_later(parts: &Parts<'_>) -> bool {
+    let error = parts.error().filter(|_| parts.sa.is_none());
+    error.is_some_and(|it| {
+        matches!(
+            it.kind,
+            NotifyType::NoAdditionalSas | NotifyType::TemporaryFailure
+        )
+    })
+}
 
 impl Established {
     /// What became of the child that we asked for with our authentication.

@@ -44,7 +44,8 @@ impl Established {
         (calendar, now): (Calendar, Instant),
         random: &mut Stream,
     ) -> Given {
-        let lifetime = self.lifetime().min(TICKET_LIFETIME);
+        let left = self.lifetime().saturating_sub(now.since(self.renewed));
+        let lifetime = left.min(TICKET_LIFETIME);
         let seconds = u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX);
         let expires = Calendar(calendar.0.saturating_add(i64::from(seconds)));
         let ends = self.ends_at.map(|at| {

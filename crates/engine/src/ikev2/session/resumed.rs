@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crypto::rand::Stream;
 
 use super::super::authenticate::Wishes;
+use super::super::established::BeganWith;
 use super::super::init::{Asking, Heard};
 use super::super::lost::{Given, Spent, Ticket};
 use super::super::message::Message;
@@ -17,12 +18,19 @@ use crate::time::{Calendar, Instant};
 impl Session {
     /// Whether it goes on from a session that was lost.
     pub fn is_resumed(&self) -> bool {
-        self.established().is_some_and(|it| it.resumed.is_some())
+        let began = self.established().map(|it| &it.began_with);
+        matches!(
+            began,
+            Some(BeganWith::OwnTicket | BeganWith::PeersTicket(_))
+        )
     }
 
     /// At a gateway, the ticket that it goes on with, and our SPI of the session that was lost.
     pub(crate) fn resumed_by(&self) -> Option<(Spent, Spi)> {
-        self.established()?.resumed.as_ref()?.as_deref().copied()
+        match &self.established()?.began_with {
+            BeganWith::PeersTicket(ticket) => Some(**ticket),
+            BeganWith::Proofs | BeganWith::OwnTicket => None,
+        }
     }
 
     /// Gives the ticket that the peer asks for, or a refusal.

@@ -83,13 +83,14 @@ fn a_station_that_must_begin_without_one_gives_up_at_a_gateway_that_does_not_tak
 }
 
 #[test]
-fn a_gateway_that_requires_it_makes_no_child_with_the_authentication() {
+fn a_gateway_that_requires_it_makes_the_child_in_an_exchange_of_its_own() {
     let mut world = world(Allow, Force);
     world.assert_agreed(0);
     let answered = world.gateway.arrows.last().expect("IKE_AUTH");
     assert!(answered.ends_with("N(NO_ADDITIONAL_SAS)"), "{answered}");
-    let facts = world.station.facts.join("; ");
-    assert!(facts.contains("NO_ADDITIONAL_SAS"), "{facts}");
+    let facts = &world.station.facts;
+    assert!(facts[0].ends_with(" later"), "{facts:?}");
+    assert!(facts[1].starts_with("established"), "{facts:?}");
     world.new_child(Station);
     world.pass(2);
     world.assert_agreed(1);

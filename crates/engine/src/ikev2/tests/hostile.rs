@@ -8,7 +8,9 @@ use wire::ikev2::{
 
 use super::world::{Setup, Who, World};
 use crate::counters::DropReason;
+use crate::ikev2::message::Message;
 use crate::ikev2::seal::FRAGMENTS_KEPT;
+use crate::ikev2::window::Read;
 use crate::time::Duration;
 use Who::{Gateway, Station};
 
@@ -102,6 +104,57 @@ fn a_repeated_request_is_answered_ten_times_and_no_more() {
     }
     let repeated = world.gateway.drops.of(DropReason::RetransmittedMessage);
     assert_eq!(repeated, 29);
+}
+
+/// A peer may go over to fragments, or to smaller ones, before it has our answer (RFC 7383 §2.6.1).
+#[test]
+fn a_request_that_comes_again_in_other_octets_gets_the_same_answer() {
+    let mut world = Setup::default().established();
+    world.probe(Station, 1);
+    let asked = world.hold(Gateway).remove(0);
+    world.receive(Gateway, &asked);
+    let answer = world.hold(Station).remove(0);
+    world.within(Station, |it, at| {
+        it.current().forget_request();
+        it.ask_probe(1, at);
+    });
+    let other = world.hold(Gateway).remove(0);
+    assert_ne!(other.octets, asked.octets);
+    for number in 0..20 {
+        world.receive(Gateway, &other);
+        let again = world.hold(Station);
+        assert_eq!(again.len(), usize::from(number < 10), "{number}");
+        assert!(again.iter().all(|it| it.octets == answer.octets));
+    }
+    // Not to a stranger.
+    let mut world = Setup::default().established();
+    world.probe(Station, 1);
+    let mut forged = world.hold(Gateway).remove(0);
+    world.receive(Gateway, &forged);
+    world.hold(Station);
+    *forged.octets.last_mut().unwrap() ^= 1;
+    world.receive(Gateway, &forged);
+    assert!(world.hold(Station).is_empty());
+}
+
+#[test]
+fn an_answer_that_cannot_be_read_ends_the_session_and_is_not_waited_for() {
+    let mut world = Setup::default().established();
+    world.probe(Station, 1);
+    let asked = world.hold(Gateway).remove(0);
+    world.within(Gateway, |it, at| {
+        let message = Message::parse(&asked.octets).unwrap();
+        let read = it.current().read(asked.path, &message, at.now, at.out);
+        let Ok(Read::New(opened)) = read else {
+            panic!("a request");
+        };
+        let twice = [1, 2].map(|octet| Payload::Nonce(vec![octet; 32]));
+        it.current().answer(&opened, &twice, at);
+    });
+    world.run();
+    assert!(world.station.session.is_none());
+    let facts = &world.station.facts;
+    assert!(facts.last().unwrap().starts_with("failed"), "{facts:?}");
 }
 
 #[test]

@@ -133,6 +133,32 @@ fn an_update_is_answered_where_it_came_from_and_says_what_is_between() {
 }
 
 #[test]
+fn an_update_that_was_lost_with_its_ike_sa_is_sent_under_the_next_one() {
+    let mut world = both().established();
+    world.rekey_ike(Gateway);
+    moves(&mut world, wifi());
+    world.hold(Gateway);
+    // The gateway deletes the old IKE SA before the update is repeated.
+    world.run();
+    let mut facts = world.gateway.facts.iter();
+    assert!(facts.any(|it| it.starts_with("Moved")));
+    assert!(world.station.facts.contains(&"Followed".to_owned()));
+}
+
+#[test]
+fn addresses_that_were_lost_with_their_ike_sa_are_told_under_the_next_one() {
+    let mut world = both().established();
+    world.rekey_ike(Station);
+    world.within(Gateway, |it, at| {
+        it.set_addresses(vec![ip("192.0.2.9")], true);
+        it.pump(at);
+    });
+    world.hold(Station);
+    world.run();
+    assert_eq!(named(&mut world, Station), [ip("192.0.2.9")]);
+}
+
+#[test]
 fn a_source_that_was_rewritten_is_a_nat_between_the_ends() {
     let mut world = both().established();
     moves(&mut world, wifi());

@@ -516,7 +516,7 @@ impl Phone {
             now: Instant(0),
             out: &mut out,
         };
-        sa.ask(exchange, chain, Awaited::Read, None, &mut at);
+        sa.ask(exchange, chain, Awaited::End, None, &mut at);
         for sent in core::mem::take(&mut out.messages) {
             self.deliver(world, sent);
         }

@@ -886,7 +886,7 @@ impl World {
     /// An established end asks this, whatever its role permits.
     pub(super) fn asks(&mut self, who: Who, exchange: Exchange, chain: &[Payload]) {
         self.within(who, |it, at| {
-            it.current().ask(exchange, chain, Awaited::Read, None, at);
+            it.current().ask(exchange, chain, Awaited::End, None, at);
         });
     }
 

@@ -24,14 +24,15 @@ use crate::selector::TrafficSelector;
 
 /// A peer's request for a part of a range that others may request too.
 struct Claim<'a> {
-    local: &'a TrafficSelector,
+    local: &'a [TrafficSelector],
     remote: &'a TrafficSelector,
     /// The configured range that contains it.
     range: &'a TrafficSelector,
 }
 
 impl Node {
-    /// Refuses what belongs to another peer.
+    /// Refuses what belongs to another peer. The work grows with the selectors of both sides, not
+    /// with their product: a peer chooses how many there are.
     pub(super) fn check_claim(
         &self,
         id: SessionId,
@@ -42,41 +43,31 @@ impl Node {
         if child.mode != Mode::Tunnel || !connection.takes_many_peers() {
             return Ok(());
         }
-        for remote in remote {
-            for local in local {
-                self.check_one(id, connection, child, (local, remote))?;
-            }
+        let Some(peer) = self.peer_of(id) else {
+            return Ok(());
+        };
+        let claim = |remote| {
+            let mut ranges = child.remote.iter();
+            let range = ranges.find(|range| range.contains(remote))?;
+            Some(Claim {
+                local,
+                remote,
+                range,
+            })
+        };
+        let claims: Vec<Claim<'_>> = remote.iter().filter_map(claim).collect();
+        let kept = |claim: &Claim<'_>| {
+            let owner = claim.kept_by(&self.config, connection);
+            let owner = owner.or_else(|| claim.lent_from(&self.config))?;
+            Some((*claim.remote, owner))
+        };
+        let held = self.holder(peer, local, &claims);
+        match held.or_else(|| claims.iter().find_map(kept)) {
+            None => Ok(()),
+            Some((asked, owner)) => Err(Fault::Taken(format!(
+                "{peer} asks for {asked}, which it may not have: {owner}"
+            ))),
         }
-        Ok(())
-    }
-
-    fn check_one(
-        &self,
-        id: SessionId,
-        connection: &Arc<Connection>,
-        child: &Child,
-        (local, remote): (&TrafficSelector, &TrafficSelector),
-    ) -> Result<(), Fault> {
-        let mut ranges = child.remote.iter();
-        let range = ranges.find(|range| range.contains(remote));
-        let (Some(range), Some(peer)) = (range, self.peer_of(id)) else {
-            return Ok(());
-        };
-        let claim = Claim {
-            local,
-            remote,
-            range,
-        };
-        let owner = (self.holder(peer, &claim))
-            .or_else(|| claim.kept_by(&self.config, connection))
-            .or_else(|| claim.lent_from(&self.config));
-        let Some(owner) = owner else {
-            return Ok(());
-        };
-        Err(Fault::Taken(format!(
-            "{peer} asks for {}, which it may not have: {owner}",
-            claim.remote
-        )))
     }
 
     /// The peer of an established session.
@@ -84,30 +75,43 @@ impl Node {
         self.sessions.get(&id)?.ike.identity()
     }
 
-    /// The child of another peer that a claim overlaps, in words.
-    fn holder(&self, peer: &Peer, claim: &Claim<'_>) -> Option<String> {
+    /// What of these claims overlaps a child of another peer, and that child in words.
+    fn holder(
+        &self,
+        peer: &Peer,
+        local: &[TrafficSelector],
+        claims: &[Claim<'_>],
+    ) -> Option<(TrafficSelector, String)> {
         self.children.values().find_map(|entry| {
-            let (local, remote) = entry.held()?;
-            let mut pairs = remote
-                .iter()
-                .flat_map(|it| local.iter().map(move |own| (own, it)));
-            let (_, remote) = pairs.find(|(own, it)| claim.overlaps(Some(own), it))?;
             let owner = self.peer_of(entry.session?)?;
-            (owner != peer).then(|| {
+            if owner == peer {
+                return None;
+            }
+            let (own, remote) = entry.held()?;
+            if !meet(local, own) {
+                return None;
+            }
+            claims.iter().find_map(|claim| {
+                let theirs = remote.iter().find(|theirs| claim.reaches(theirs))?;
                 let connection = &entry.connection.name;
-                format!("{owner} of connection {connection} has {remote}")
+                let words = format!("{owner} of connection {connection} has {theirs}");
+                Some((*claim.remote, words))
             })
         })
     }
 }
 
 impl Claim<'_> {
-    /// Whether traffic of both sides may also match these selectors, unless they merely surround
-    /// the configured range. No local selector: the address is not yet known.
-    fn overlaps(&self, local: Option<&TrafficSelector>, remote: &TrafficSelector) -> bool {
+    /// Whether its remote side may also match this selector, unless that merely surrounds the
+    /// configured range.
+    fn reaches(&self, remote: &TrafficSelector) -> bool {
         let is_around = remote.contains(self.range) && remote != self.range;
-        let is_ours = |local: &TrafficSelector| self.local.intersection(local).is_some();
-        !is_around && self.remote.intersection(remote).is_some() && local.is_none_or(is_ours)
+        !is_around && self.remote.intersection(remote).is_some()
+    }
+
+    /// Whether our side may also match one of these. None: the address is not yet known.
+    fn is_of(&self, locals: &[TrafficSelector]) -> bool {
+        locals.is_empty() || meet(self.local, locals)
     }
 
     /// The connection for a single peer that reserves some of it, in words.
@@ -117,16 +121,10 @@ impl Claim<'_> {
             if Arc::ptr_eq(other, own) || other.takes_many_peers() {
                 return None;
             }
-            let remote = other.children.iter().find_map(|child| {
-                let is_local = |local: Option<&TrafficSelector>, remote: &TrafficSelector| {
-                    child.mode == Mode::Tunnel && self.overlaps(local, remote)
-                };
-                let mut remotes = child.remote.iter();
-                remotes.find(|remote| match child.local.as_slice() {
-                    [] => is_local(None, remote),
-                    locals => locals.iter().any(|local| is_local(Some(local), remote)),
-                })
-            })?;
+            let tunnels = other.children.iter().filter(|it| it.mode == Mode::Tunnel);
+            let mut tunnels = tunnels.filter(|child| self.is_of(&child.local));
+            let remote =
+                tunnels.find_map(|child| child.remote.iter().find(|it| self.reaches(it)))?;
             Some(format!(
                 "connection {} reserves {remote} for its peer",
                 other.name
@@ -150,6 +148,12 @@ impl Claim<'_> {
             (reaches && self.remote != self.range).then(|| format!("it reaches into pool {name}"))
         })
     }
+}
+
+/// Whether a packet may match a selector of each.
+fn meet(some: &[TrafficSelector], others: &[TrafficSelector]) -> bool {
+    let meets = |it: &TrafficSelector| others.iter().any(|other| it.intersection(other).is_some());
+    some.iter().any(meets)
 }
 
 impl ChildEntry {

@@ -4,33 +4,44 @@
 use super::super::session_id::SessionId;
 use super::super::{Event, Node};
 use super::ChildEntry;
-use super::selectors::{common, listed, wanted_selectors};
+use super::selectors::{common, hosts, listed, wanted_selectors};
 use crate::config::{ChildLayer, Connection};
-use crate::ike::{AgreedChild, FirstChild};
+use crate::ike::{AgreedChild, Fault, FirstChild};
 use crate::sa::{ChildId, Mode, Path};
 use crate::selector::TrafficSelector;
 
 impl Node {
-    /// A gateway may not narrow what we asked for before we knew our inner addresses.
-    pub(super) fn narrow_to_lease(&self, id: SessionId, agreed: &mut AgreedChild) {
+    /// A gateway may not narrow what we asked for before we knew our inner addresses. Nothing but
+    /// these is protected, whatever it answers: all else is ours alone, such as the addresses of
+    /// containers here. A fault: it answers with none of them.
+    pub(super) fn narrow_to_lease(
+        &self,
+        id: SessionId,
+        agreed: &mut AgreedChild,
+    ) -> Result<(), Fault> {
         let (Some(session), Some(entry)) =
             (self.sessions.get(&id), self.children.get(&agreed.child))
         else {
-            return;
+            return Ok(());
         };
         let lease = session.held.lease.as_ref();
-        let Some(lease) = lease.filter(|_| agreed.is_ours && entry.local.is_empty()) else {
-            return;
+        let child = entry.child();
+        let is_inner = child.mode == Mode::Tunnel && child.layer != ChildLayer::Around;
+        let is_inner = is_inner && agreed.is_ours && entry.local.is_empty();
+        let Some(lease) = lease.filter(|_| is_inner) else {
+            return Ok(());
         };
-        let inner: Vec<TrafficSelector> = lease
-            .addresses
-            .iter()
-            .map(|it| TrafficSelector::host(*it))
-            .collect();
+        let inner = hosts(&lease.addresses);
         let local = common(&agreed.negotiated.local, &inner);
-        if agreed.negotiated.mode == Mode::Tunnel && !local.is_empty() {
-            agreed.negotiated.local = local;
+        if local.is_empty() {
+            return Err(Fault::Misbehaved(format!(
+                "the gateway has lent {} and protects {}",
+                listed(&inner),
+                listed(&agreed.negotiated.local)
+            )));
         }
+        agreed.negotiated.local = local;
+        Ok(())
     }
 
     /// The session ends before its first child was agreed or refused.

@@ -1,5 +1,5 @@
-//! Quick mode for the children of a session: initiate, answer, accept or refuse, and install the
-//! SAs.
+//! The exchanges for the children of a session (quick mode, IKE_AUTH, CREATE_CHILD_SA): begin,
+//! answer, accept or refuse, and install the SAs.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,11 +9,12 @@ use super::super::timers::renewal;
 use super::super::{Event, Node};
 use super::crossing::overlap;
 use super::selectors::{
-    Traffic, accepted, association, common, is_renewal, mismatch, one_family, wanted_selectors,
+    Ends, Traffic, accepted, association, common, is_renewal, mismatch, one_family,
+    wanted_selectors,
 };
 use super::takeover::{READING_TIME, TAKEOVER_DELAY};
 use super::{Pair, REFUSED_RETRY};
-use crate::config::{Child, ChildLayer, Connection, Encapsulation};
+use crate::config::{Child, Connection};
 use crate::counters::DropReason;
 use crate::ike::{
     AgreedChild, ChildOffer, ChildRequest, Fault, Grant, Groups, NegotiatedChild, Outbox, Refusal,
@@ -37,7 +38,7 @@ pub(super) fn hard_lifetime(lifetime: Duration, is_left: bool) -> Duration {
 }
 
 impl Node {
-    /// Starts quick mode for a child under a session, or queues it.
+    /// Starts the exchange for a child under a session, or queues it.
     pub(in super::super) fn begin_child(&mut self, id: SessionId, child: ChildId, now: Instant) {
         let session = self.sessions.get(&id);
         let Some(session) = session.filter(|it| it.ike.is_established()) else {
@@ -69,8 +70,7 @@ impl Node {
             spi,
             local,
             remote,
-            needs_udp: entry.connection.encapsulation == Encapsulation::Always
-                && entry.child().layer == ChildLayer::Alone,
+            needs_udp: entry.connection.must_be_in_udp(entry.child()),
             groups: Groups {
                 agreed: entry.current.as_ref().map(|pair| pair.suite.pfs),
                 refused: &entry.refused,
@@ -107,7 +107,11 @@ impl Node {
         if proves {
             self.prove(id);
         }
-        self.narrow_to_lease(id, &mut agreed);
+        if let Err(fault) = self.narrow_to_lease(id, &mut agreed) {
+            self.flush(Some(id), out);
+            self.delete_unwanted(id, &agreed.negotiated, now);
+            return self.child_failed(id, agreed.child, agreed.negotiated.spi_in, &fault, now);
+        }
         let (child, negotiated) = (agreed.child, &agreed.negotiated);
         if agreed.is_ours && self.children.contains_key(&child) {
             let home = self.home_of(id, child);
@@ -268,24 +272,27 @@ impl Node {
     ) -> Result<(ChildId, Traffic), Fault> {
         one_family(&offer.local, &offer.remote)?;
         let session = &self.sessions[&id];
+        if let Some(child) = offer.renews {
+            return self
+                .renewed_of(child, offer)
+                .map(|traffic| (child, traffic));
+        }
+        let (path, narrows) = (session.path(), session.ike.is_v2());
         let held = &self.sessions[&self.sessions.heir_of(id)].held.children;
         let renewed = held.iter().copied().find(|child| {
             let entry = self.children.get(child);
             let current = entry.and_then(|entry| entry.current.as_ref());
             current.is_some_and(|pair| is_renewal(pair, offer))
         });
-        if let Some(child) = offer.renews {
-            return self
-                .renewed_of(child, offer)
-                .map(|traffic| (child, traffic));
-        }
-        if let Some(child) = renewed {
+        // In IKEv2 a peer says which child it renews, and may have two for the same traffic
+        // (RFC 7296 §1.3.3, RFC 4301 §4.1).
+        if let Some(child) = renewed.filter(|_| !session.ike.is_v2()) {
             return Ok((child, (offer.local.clone(), offer.remote.clone())));
         }
-        let (path, narrows) = (session.path(), session.ike.is_v2());
         let inner = self.lease_of(id).map(|lease| lease.addresses);
         let inner: Vec<IpAddr> = inner.unwrap_or_default();
-        let accepts = |child: &Child| accepted(child, offer, (path, &inner), narrows);
+        let ends = Ends::new(connection, path, inner.clone());
+        let accepts = |child: &Child| accepted(child, offer, &ends, narrows);
         let mut children = connection.children.iter().enumerate();
         let found = children.find_map(|(index, child)| Some((index, accepts(child)?)));
         let Some((index, (local, remote))) = found else {
@@ -460,7 +467,7 @@ impl Node {
         self.station_child_up(id, now);
     }
 
-    /// A quick mode ended without SAs. The caller starts the next one.
+    /// An exchange for a child ended without SAs. The caller starts the next one.
     pub(in super::super) fn child_failed(
         &mut self,
         id: SessionId,
@@ -493,7 +500,7 @@ impl Node {
         }
     }
 
-    /// Quick modes of a child that will not be finished.
+    /// Exchanges of a child that will not be finished.
     pub(in super::super) fn abandon_child(&mut self, id: SessionId, child: ChildId) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;

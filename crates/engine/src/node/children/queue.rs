@@ -1,4 +1,4 @@
-//! One quick mode of ours at a time per session. A peer keeps the state of few exchanges
+//! One exchange for a child of ours at a time per session. A peer keeps the state of few exchanges
 //! (strongSwan of three, `max_ikev1_exchanges`). It cannot read the last message of an exchange
 //! that it has forgotten, and then we would send on an SA that it does not have.
 
@@ -40,7 +40,7 @@ impl Node {
         !is_asking
     }
 
-    /// Starts the quick mode that has waited longest, if none is in progress.
+    /// Starts the exchange that has waited longest, if none is in progress.
     pub(in super::super) fn begin_waiting(&mut self, id: SessionId, now: Instant) {
         while let Some(child) = self.sessions.get_mut(&id).and_then(|s| s.next_waiting()) {
             self.begin_child(id, child, now);

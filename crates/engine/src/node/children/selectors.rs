@@ -60,12 +60,32 @@ fn sealed_at(end: IpAddr) -> TrafficSelector {
     }
 }
 
+/// The addresses that stand for a side of a tunnel without configured selectors.
+pub(super) struct Ends {
+    path: Path,
+    /// Ours: what we were lent, if the connection asks for that. The peer may not have more of us.
+    own: Vec<IpAddr>,
+    /// What the peer was lent by us.
+    lent: Vec<IpAddr>,
+}
+
+impl Ends {
+    /// `lease`: the addresses that one end has lent to the other.
+    pub(super) fn new(connection: &Connection, path: Path, lease: Vec<IpAddr>) -> Self {
+        let (own, lent) = match connection.wants_inner.is_any() {
+            true => (lease, Vec::new()),
+            false => (vec![path.local.ip()], lease),
+        };
+        Self { path, own, lent }
+    }
+}
+
 /// What of an offer a child protects; `None`: nothing. In IKEv1 an offer is taken whole or not at
 /// all; in IKEv2 it is narrowed (RFC 7296 §2.9).
 pub(super) fn accepted(
     child: &Child,
     offer: &ChildOffer,
-    (path, inner): (Path, &[IpAddr]),
+    ends: &Ends,
     narrows: bool,
 ) -> Option<Traffic> {
     let is_narrowed = narrows && child.layer != ChildLayer::Around && child.mode == Mode::Tunnel;
@@ -74,15 +94,15 @@ pub(super) fn accepted(
     }
     if !is_narrowed {
         let (local, remote) = (offer.local.first()?, offer.remote.first()?);
-        let holds = holds_local(child, local, path) && holds_remote(child, remote, path, inner);
+        let holds = holds_local(child, local, ends) && holds_remote(child, remote, ends);
         return holds.then(|| (vec![*local], vec![*remote]));
     }
     let own = match child.local.is_empty() {
-        true => vec![TrafficSelector::host(path.local.ip())],
+        true => hosts(&ends.own),
         false => child.local.clone(),
     };
     let peers = match child.remote.is_empty() {
-        true => inner.iter().map(|it| TrafficSelector::host(*it)).collect(),
+        true => hosts(&ends.lent),
         false => child.remote.clone(),
     };
     let local = common(&offer.local, &own);
@@ -108,32 +128,31 @@ pub(super) fn common(offered: &[TrafficSelector], own: &[TrafficSelector]) -> Ve
     found
 }
 
-fn holds_local(child: &Child, offered: &TrafficSelector, path: Path) -> bool {
+fn holds_local(child: &Child, offered: &TrafficSelector, ends: &Ends) -> bool {
     if child.layer == ChildLayer::Around {
-        return *offered == sealed_at(path.local.ip());
+        return *offered == sealed_at(ends.path.local.ip());
     }
-    if child.local.is_empty() || child.mode == Mode::Transport {
-        let own = TrafficSelector::host(path.local.ip());
-        // Behind our own destination NAT, the peer names the address that it sees.
-        let is_own = child.mode == Mode::Transport || own.contains(offered);
+    // Behind our own destination NAT, the peer names the address that it sees.
+    if child.mode == Mode::Transport {
         let fits = |own: &TrafficSelector| own.holds_ports_of(offered);
-        return is_own && (child.local.is_empty() || child.local.iter().any(fits));
+        return child.local.is_empty() || child.local.iter().any(fits);
+    }
+    if child.local.is_empty() {
+        return hosts(&ends.own).iter().any(|own| own.contains(offered));
     }
     child.local.iter().any(|own| own.contains(offered))
 }
 
-fn holds_remote(child: &Child, offered: &TrafficSelector, path: Path, inner: &[IpAddr]) -> bool {
+fn holds_remote(child: &Child, offered: &TrafficSelector, ends: &Ends) -> bool {
     if child.layer == ChildLayer::Around {
-        return *offered == sealed_at(path.remote.ip());
+        return *offered == sealed_at(ends.path.remote.ip());
     }
     if child.mode == Mode::Transport {
         let fits = |remote: &TrafficSelector| remote.holds_ports_of(offered);
         return offered.is_host() && (child.remote.is_empty() || child.remote.iter().any(fits));
     }
     if child.remote.is_empty() {
-        return inner
-            .iter()
-            .any(|address| TrafficSelector::host(*address).contains(offered));
+        return hosts(&ends.lent).iter().any(|it| it.contains(offered));
     }
     child.remote.iter().any(|remote| remote.contains(offered))
 }
@@ -172,6 +191,14 @@ pub(super) fn one_family(
         ),
         refusal: Refusal::Selectors,
     })
+}
+
+/// All traffic of these addresses.
+pub(super) fn hosts(addresses: &[IpAddr]) -> Vec<TrafficSelector> {
+    addresses
+        .iter()
+        .map(|it| TrafficSelector::host(*it))
+        .collect()
 }
 
 /// Selectors in a sentence.
@@ -278,5 +305,38 @@ pub(super) fn association(
         carried_by: None,
         removes_header: false,
         sent_on_from: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::node::tests::{Change, config};
+
+    /// A gateway may ask for children, too.
+    #[test]
+    fn a_station_lets_its_gateway_reach_what_it_was_lent_and_no_other_address_of_it() {
+        let unchanged: Change = Arc::new(|_, _| {});
+        let station = Arc::clone(&config(true, &unchanged).connections[0]);
+        let everything: TrafficSelector = "0.0.0.0/0".parse().unwrap();
+        let offer = ChildOffer {
+            mode: Mode::Tunnel,
+            local: vec![everything],
+            remote: vec![everything],
+            original: None,
+            renews: None,
+        };
+        let path = Path::udp(([192, 0, 2, 7], 500), ([192, 0, 2, 1], 500));
+        let lent: IpAddr = [10, 9, 0, 5].into();
+        for (lease, found) in [
+            (vec![lent], Some(vec![TrafficSelector::host(lent)])),
+            (vec![], None),
+        ] {
+            let ends = Ends::new(&station, path, lease);
+            let accepted = accepted(&station.children[0], &offer, &ends, true);
+            assert_eq!(accepted.map(|(local, _)| local), found);
+        }
     }
 }

@@ -62,7 +62,7 @@ impl Node {
             if is_anew && old.is_before(id) {
                 self.close_restarted(old, id, !is_first_contact, now);
             } else if !is_replaced {
-                // The peer renews its ISAKMP SA and will delete the old one itself.
+                // The peer renews its IKE SA and will delete the old one itself.
                 self.adopt(id, old, now);
                 self.retire_session(old, id, None);
             } else if surplus > 0 {
@@ -185,7 +185,7 @@ impl Node {
         self.arm_session(old);
     }
 
-    /// Moves children and lease of `old` to `id`. Quick modes in progress continue in `old`; their
+    /// Moves children and lease of `old` to `id`. Exchanges in progress continue in `old`; their
     /// children then belong to `id`.
     fn adopt(&mut self, id: SessionId, old: SessionId, now: Instant) {
         let Some(from) = self.sessions.get_mut(&old) else {
@@ -213,7 +213,7 @@ impl Node {
             self.lead(&children, to);
         }
         if follows && (was_unproven || moved.is_some()) {
-            // The new session's phase 1 has proven the peer's address: packets go there now.
+            // The new session's authentication has proven the peer's address: packets go there now.
             let address = moved.unwrap_or(path).remote.ip();
             for child in &children {
                 self.proven_at(*child, address);

@@ -58,7 +58,7 @@ pub(in crate::node) enum Rule {
 }
 
 impl Stage {
-    /// Its connection. An initiator knows it at once, a responder after phase 1.
+    /// Its connection. An initiator knows it at once, a responder once the peer has authenticated.
     pub(in crate::node) fn connection(&self) -> Option<&Arc<Connection>> {
         match self {
             Self::HalfOpen(_) => None,

@@ -3,7 +3,7 @@
 
 use super::ikev2::speaks;
 use super::*;
-use crate::config::{Childless, Version};
+use crate::config::{Child, Childless, Version};
 
 const HYBRID: &str = "aes128gcm16-curve25519-ke1_mlkem768";
 
@@ -137,13 +137,63 @@ fn a_gateway_narrows_a_range_of_ports_and_packets_keep_to_it() {
     assert!(!world.ends.iter().any(|end| end.told(is_closed)));
 }
 
+/// A gateway that names other addresses as the station's side would reach what is its alone.
+#[test]
+fn a_station_protects_nothing_but_what_it_was_lent() {
+    for (seed, side, is_up) in [(10, "172.17.0.0/16", false), (11, "0.0.0.0/0", true)] {
+        let mut world = world(seed, move |connection, is_station| {
+            if !is_station {
+                connection.children[0].remote = vec![side.parse().unwrap()];
+            }
+        });
+        world.run(Duration::from_secs(2));
+        let station = &world.ends[0];
+        let is_there = |event: &Event| matches!(event, Event::ChildEstablished { .. });
+        assert_eq!(station.told(is_there), is_up, "{side}");
+        if !is_up {
+            let reason = station.failure().expect("a failure");
+            assert!(reason.contains("and protects 172.17.0.0/16"), "{reason}");
+            assert!(station.seen.inbound.is_empty() && station.seen.outbound.is_empty());
+            assert!(world.ends[1].seen.inbound.is_empty(), "the gateway is told");
+        }
+    }
+}
+
+/// Equal selectors are no renewal in IKEv2: strongSwan makes two such children if two packets ask
+/// for them (RFC 4301 §4.1).
+#[test]
+fn two_children_of_the_same_traffic_stand_beside_each_other() {
+    let mut world = world(12, |connection, is_station| {
+        if is_station {
+            let again = Child {
+                name: "again".into(),
+                ..connection.children[0].clone()
+            };
+            connection.children.push(again);
+        }
+    });
+    world.run(Duration::from_secs(60));
+    world.assert_up();
+    for end in &world.ends {
+        assert_eq!(end.seen.inbound.len(), 2);
+        assert!(!end.told(is_closed));
+    }
+}
+
 #[test]
 fn a_tunnel_that_begins_without_a_child_comes_up_as_others_do() {
-    for (seed, loss) in [(4, 0.0), (5, 0.3), (6, 0.3)] {
-        let mut world = world(seed, |connection, is_station| {
+    for (seed, loss, station) in [
+        (4, 0.0, Childless::Prefer),
+        (5, 0.3, Childless::Prefer),
+        (6, 0.3, Childless::Prefer),
+        // It asks for a child with its authentication, and gets it later.
+        (8, 0.0, Childless::Allow),
+        (9, 0.3, Childless::Allow),
+    ] {
+        let mut world = world(seed, move |connection, is_station| {
             with(HYBRID)(connection, is_station);
             connection.childless = match is_station {
-                true => Childless::Prefer,
+                true => station,
                 false => Childless::Force,
             };
         });

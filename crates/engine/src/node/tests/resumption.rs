@@ -132,6 +132,28 @@ fn a_ticket_is_worth_nothing_after_an_orderly_end() {
 }
 
 #[test]
+fn a_ticket_that_was_ended_is_worth_nothing_after_the_gateway_has_stopped_and_begun_again() {
+    let mut world = up(195);
+    let ticket = {
+        let sessions = world.ends[0].endpoint.node.sessions.values_mut();
+        let mut ikes = sessions.filter_map(|it| it.ike.v2_mut());
+        ikes.next().and_then(|it| it.take_ticket())
+    };
+    world.command(0, Command::Down("road".into()));
+    world.run(Duration::from_millis(200));
+    world.command(1, Command::Stop);
+    world.run(Duration::from_secs(1));
+    kill(&mut world, 1);
+    let stations = &mut world.ends[0].endpoint.node.stations;
+    stations.keep_ticket(0, GATEWAY.into(), ticket.expect("a ticket"));
+    world.command(0, Command::Up("road".into()));
+    world.run(Duration::from_secs(40));
+    world.assert_up();
+    assert_eq!(established(&world).1, 0);
+    assert!(world.drops(1, DropReason::TicketRefused) > 0);
+}
+
+#[test]
 fn a_changed_connection_takes_no_ticket_of_the_former_one() {
     let mut world = up(184);
     world.network.loss = 1.0;
@@ -185,8 +207,8 @@ fn a_third_of_all_datagrams_may_be_lost() {
 fn the_keys_of_tickets_are_kept() {
     let mut world = up(193);
     let kept = world.ends[1].seen.kept.as_ref().expect("secrets").0.clone();
-    // The version, the secret of tokens, and one key.
-    assert_eq!(kept.len(), 2 + 32 + 4 + 8 + 32);
+    // The version and two numbers, the secret of tokens, and one key.
+    assert_eq!(kept.len(), 3 + 32 + 4 + 8 + 32);
     world.run(Duration::from_secs(60));
     assert_eq!(world.ends[1].seen.kept.as_ref().expect("secrets").0, kept);
 }
