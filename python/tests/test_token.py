@@ -199,7 +199,7 @@ def test_the_pin_is_asked_on_the_terminal_and_not_shown(pin: Path, tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("typed", "said"),
-    [("4321\n", "refuses the PIN"), ("\n", "needs a PIN"), ("12\x03\n", "needs a PIN")],
+    [("4321\n", "refuses the PIN"), ("\n", "needs a PIN"), ("12\x03", "needs a PIN")],
 )
 def test_a_pin_that_is_wrong_or_not_given_makes_no_key(
     typed: str, said: str, pin: Path, tmp_path: Path

@@ -116,8 +116,14 @@ fn not_trusted(subject: &str, issuer: &str) -> &'static str {
 pub enum CertFault {
     #[error("not an X.509 certificate: {0}")]
     Unreadable(String),
-    #[error("certificate {subject} is not valid before {not_before}")]
-    NotYetValid { subject: String, not_before: String },
+    #[error(
+        "certificate {subject} is not valid before {not_before}, and the clock here says {now}"
+    )]
+    NotYetValid {
+        subject: String,
+        not_before: String,
+        now: String,
+    },
     #[error("certificate {subject} expired at {not_after}")]
     Expired { subject: String, not_after: String },
     #[error(

@@ -141,16 +141,23 @@ thread_local! {
 }
 
 /// Until this is dropped, lines of this thread's log wait, to leave in as few writes as possible.
+/// Within another one it does nothing.
 #[derive(Debug)]
 pub struct Gathering {
+    is_first: bool,
     _of_thread: PhantomData<*const ()>,
 }
 
 impl Gathering {
     /// Begins. What follows is short: if the process is killed, nobody sees its lines.
     pub fn begin() -> Self {
-        GATHERED.set(Some(Vec::new()));
+        let is_first = GATHERED.with_borrow_mut(|it| {
+            let is_first = it.is_none();
+            it.get_or_insert_default();
+            is_first
+        });
         Self {
+            is_first,
             _of_thread: PhantomData,
         }
     }
@@ -158,9 +165,8 @@ impl Gathering {
 
 impl Drop for Gathering {
     fn drop(&mut self) {
-        if let Some(lines) = GATHERED.take() {
-            write_lines(&lines);
-        }
+        let lines = GATHERED.with_borrow_mut(|it| it.take_if(|_| self.is_first));
+        lines.iter().for_each(|it| write_lines(it));
     }
 }
 
@@ -290,6 +296,32 @@ mod tests {
         assert!(answers.are_taken());
         drop(writer);
         assert_eq!(reading.join().unwrap().unwrap(), 500 * 1000);
+    }
+
+    #[test]
+    fn lines_are_gathered_until_the_first_one_who_began_ends() {
+        let line = |text: &str| {
+            let mut line = Line { priority: "<6>" };
+            line.write_all(text.as_bytes()).expect("it never fails");
+        };
+        let waiting = || GATHERED.with_borrow(|it| it.clone().map(String::from_utf8));
+        assert_eq!(waiting(), None);
+        let first = Gathering::begin();
+        line("one\n");
+        let second = Gathering::begin();
+        line("two\n");
+        drop(second);
+        assert_eq!(waiting(), Some(Ok("<6>one\n<6>two\n".to_owned())));
+        // What waits always fits into a pipe that is ready.
+        line(&format!("{}\n", "x".repeat(READY_BYTES - 10)));
+        let left = waiting().expect("gathering").expect("text");
+        assert!(
+            left.len() <= READY_BYTES && left.starts_with("<6>x"),
+            "{}",
+            left.len()
+        );
+        drop(first);
+        assert_eq!(waiting(), None);
     }
 
     #[test]

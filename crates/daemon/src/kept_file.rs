@@ -1,5 +1,5 @@
-//! What the engine keeps over a restart: the secret of its tokens of quick crash detection, the keys
-//! of its tickets, and which tickets were used (`engine::node::Output::Keep`).
+//! What the engine keeps over a restart: the secret of its tokens of quick crash detection, the
+//! keys of its tickets, and which tickets were used (`engine::node::Output::Keep`).
 //!
 //! One file in the folder of the network process's user, which nobody else may read. Without it a
 //! crash is found by a timeout, and every ticket is refused: nothing worse.

@@ -45,9 +45,14 @@ pub struct LeaseFile {
 }
 
 impl LeaseFile {
-    /// Reads the file. An unreadable file counts as empty: new leases will come.
-    pub fn open(state_dir: &Path, name: &str) -> Self {
-        let path = state_dir.join(format!("{name}.leases")).join(FILE);
+    /// Reads the file, in a folder that is named after one of the connections: the first one that
+    /// has one, so that a connection that is added changes nothing. An unreadable file counts as
+    /// empty: new leases will come.
+    pub fn open(state_dir: &Path, names: &[String]) -> Self {
+        let folder = |name: &String| state_dir.join(format!("{name}.leases"));
+        let mut existing = names.iter().map(folder).filter(|it| it.is_dir());
+        let folder = existing.next().or_else(|| names.first().map(folder));
+        let path = folder.unwrap_or_else(|| state_dir.to_owned()).join(FILE);
         let text = files::read(&path, BYTES_MAX).unwrap_or_default();
         let leases = parse(&text).unwrap_or_default();
         Self {
@@ -167,7 +172,10 @@ pub fn knows(state_dir: &Path, connection: &str) -> bool {
         Some(of_process?.to_owned())
     });
     names.any(|name| {
-        name == connection || LeaseFile::open(state_dir, &name).last(connection).is_some()
+        name == connection || {
+            let file = LeaseFile::open(state_dir, &[name]);
+            file.last(connection).is_some()
+        }
     })
 }
 
@@ -189,19 +197,24 @@ mod tests {
             dns: vec!["10.10.0.53".parse().unwrap()],
             domains: vec!["corp.example".into()],
         };
-        let mut file = LeaseFile::open(&state, "home");
+        let home = ["home".to_owned()];
+        let mut file = LeaseFile::open(&state, &home);
         file.prepare().unwrap();
         assert_eq!(file.last("home"), None);
         file.note("home", lease.clone()).unwrap();
-        let mut file = LeaseFile::open(&state, "home");
+        let mut file = LeaseFile::open(&state, &home);
         file.prepare().unwrap();
         assert_eq!(file.last("home"), Some(&lease));
         assert_eq!(file.last("work"), None);
         file.note("work", lease).unwrap();
         let known = ["home", "work", "other"].map(|name| knows(&state, name));
         assert_eq!(known, [true, true, false]);
+        // Another connection comes before it in the file.
+        let both = ["added".to_owned(), "home".to_owned()];
+        let last = LeaseFile::open(&state, &both).last("home").cloned();
+        assert!(last.is_some());
         fs::write(file.folder().join("leases.json"), b"{\"home\":").unwrap();
-        assert_eq!(LeaseFile::open(&state, "home").last("home"), None);
+        assert_eq!(LeaseFile::open(&state, &home).last("home"), None);
         fs::remove_dir_all(&state).unwrap();
     }
 
@@ -217,7 +230,7 @@ mod tests {
         fs::write(&path, text).unwrap();
         let loaded = config::load(&path, config::Names::Unasked).unwrap();
         let connection = &loaded.engine.connections[0];
-        let mut file = LeaseFile::open(&folder, "home");
+        let mut file = LeaseFile::open(&folder, &["home".into()]);
         let mut again = |addresses: &[&str]| {
             let addresses = addresses.iter().map(|it| it.parse().unwrap()).collect();
             let dns = Vec::new();

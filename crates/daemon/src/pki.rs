@@ -161,7 +161,12 @@ pub struct IssueArgs {
     profile: Option<profile::Device>,
     /// In a profile: log in with this user's name and password (EAP-MSCHAPv2), without a
     /// certificate
-    #[arg(long, value_name = "NAME", requires = "profile")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "profile",
+        conflicts_with = "bundle"
+    )]
     user: Option<String>,
     #[command(flatten)]
     client: bundle::Client,

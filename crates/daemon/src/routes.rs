@@ -52,13 +52,19 @@ const ADD_AGAIN_INTERVAL: Duration = Duration::from_secs(60);
 #[derive(Debug, thiserror::Error)]
 pub enum RouteError {
     /// The kernel refused.
-    #[error("cannot {what}: {source}")]
+    #[error("cannot {what}: {why}")]
     Netlink {
         /// The operation.
         what: String,
         /// The kernel's error.
-        source: io::Error,
+        why: io::Error,
     },
+    /// The kernel refuses all of IPv6.
+    #[error(
+        "cannot {0}: IPv6 is switched off on this host (net.ipv6.conf.*.disable_ipv6 = 1): switch \
+         it on, or leave IPv6 out of the configuration"
+    )]
+    Ipv6Off(String),
     /// The footprint cannot be written.
     #[error("cannot record the changes to this host: {0}")]
     Footprint(io::Error),

@@ -473,7 +473,12 @@ impl Process {
                 self.late.push((waits_for, asked, reply));
                 continue;
             }
-            let text = format!("{error:#}");
+            // What was asked for may have been done all the same, as far as the engine is concerned.
+            let done = match reply {
+                Reply::Done { text } => format!("{text}; but "),
+                _ => String::new(),
+            };
+            let text = format!("{done}{error:#}");
             let _ = asked.send(Reply::Failed { text });
         }
         Ok(())

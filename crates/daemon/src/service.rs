@@ -152,6 +152,10 @@ fn ended(child: &mut Child, runtime_dir: &Path, name: &str) -> io::Result<ExitCo
             "it ended ({status}) and could not say why: {} is empty, is the disk full?",
             log.display()
         )),
+        None if status.success() => complain(format!(
+            "it was taken down before it was up: see {}",
+            log.display()
+        )),
         None => complain(format!("it ended ({status}): see {}", log.display())),
     }
     let code = status.code().and_then(|code| u8::try_from(code).ok());

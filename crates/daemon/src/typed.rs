@@ -5,7 +5,9 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
+use nix::sys::termios::{
+    LocalFlags, SetArg, SpecialCharacterIndices, Termios, tcgetattr, tcsetattr,
+};
 use zeroize::Zeroizing;
 
 use crate::files;
@@ -44,17 +46,23 @@ pub(crate) fn ask(prompt: &str) -> io::Result<Zeroizing<String>> {
     // Silent first: what is typed as soon as the prompt is seen is neither shown nor lost.
     let silent = Silent::begin(terminal.try_clone()?)?;
     write!(terminal, "{prompt}")?;
-    let typed = line(&mut terminal, |octet| octet == b'\n');
+    let mut is_cancelled = false;
+    let typed = line(&mut terminal, |octet| {
+        is_cancelled |= CANCELS.contains(&octet);
+        is_cancelled || octet == b'\n'
+    });
     drop(silent);
     writeln!(terminal)?;
-    let typed = typed?;
-    match typed.bytes().any(|octet| CANCELS.contains(&octet)) {
+    match is_cancelled {
         true => Err(io::ErrorKind::Interrupted.into()),
-        false => Ok(typed),
+        false => typed,
     }
 }
 
-fn line(source: &mut impl Read, is_end: impl Fn(u8) -> bool) -> io::Result<Zeroizing<String>> {
+fn line(
+    source: &mut impl Read,
+    mut is_end: impl FnMut(u8) -> bool,
+) -> io::Result<Zeroizing<String>> {
     let mut octets = Zeroizing::new([0u8; MOST + 1]);
     let mut len = 0;
     while len < octets.len() && source.read(&mut octets[len..=len])? > 0 && !is_end(octets[len]) {
@@ -84,6 +92,8 @@ impl Silent {
         silent
             .local_flags
             .remove(LocalFlags::ECHO | LocalFlags::ISIG);
+        // ^C ends the line: nobody has to press Enter after it.
+        silent.control_chars[SpecialCharacterIndices::VEOL as usize] = CANCELS[0];
         tcsetattr(&terminal, SetArg::TCSAFLUSH, &silent)?;
         Ok(Self { terminal, before })
     }

@@ -345,7 +345,7 @@ pub enum ChildLayer {
 }
 
 /// A pool of inner addresses, and its settings.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
     /// Its key in the file.
     pub name: String,

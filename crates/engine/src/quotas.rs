@@ -4,8 +4,8 @@
 //! apart by it.
 //!
 //! Each identity has a bucket for each, which refills with time. A shared pre-shared key (`id =
-//! "*"`) proves no identity: all its holders also share common buckets, and their number is
-//! limited.
+//! "*"`) proves no identity, and a server of RADIUS may repeat any: such peers of one connection are
+//! a group that also shares common buckets, and their number is limited.
 //!
 //! A refused request gets no answer. An honest peer repeats it, and is served when its bucket has
 //! refilled.
@@ -32,7 +32,7 @@ const LINES: Rate = Rate::new(200, Duration::from_secs(1));
 /// Proofs of a user's password, right or wrong: sixteen devices may come back at once, and who
 /// guesses gets 8,640 a day.
 const PASSWORDS: Rate = Rate::new(20, Duration::from_secs(10));
-/// For all holders of one key: they may all connect at once, after our restart.
+/// For a whole group: they may all connect at once, after our restart.
 const GROUP_EXCHANGES: Duration = Duration::from_millis(100);
 const GROUP_CHILDREN: Duration = Duration::from_millis(10);
 const GROUP_LINES: Rate = Rate::new(1_000, Duration::from_millis(100));
@@ -81,11 +81,11 @@ enum What {
 enum Empty {
     /// The peer's own.
     Own(Rate),
-    /// That of all holders of its key.
+    /// That of its group.
     Group(Rate),
 }
 
-/// The buckets of a peer, or of all holders of one key.
+/// The buckets of a peer, or of a group.
 #[derive(Default)]
 struct Spent {
     buckets: [Bucket; 4],
@@ -110,7 +110,7 @@ impl Spent {
     }
 }
 
-/// The holders of one key.
+/// Peers of one connection who could be one.
 #[derive(Default)]
 struct Group {
     spent: Spent,
@@ -123,13 +123,13 @@ struct Group {
 pub struct Quotas {
     by_peer: BTreeMap<Peer, Spent>,
     guesses: Guesses,
-    /// By connection: the holders of its shared key.
+    /// By connection.
     groups: BTreeMap<String, Group>,
 }
 
 impl Quotas {
-    /// Whether a peer may have one more ISAKMP SA; if so, charges it. `members_max`: how many
-    /// holders of one key may be connected at the same time.
+    /// Whether a peer may have one more IKE SA; if so, charges it. `members_max`: how many peers of
+    /// one group may be connected at the same time.
     pub fn take_exchange(
         &mut self,
         peer: &Peer,
@@ -208,7 +208,7 @@ impl Quotas {
         let peers = peers.map(|(peer, spent)| (format!("{peer:?}"), spent));
         let groups = self.groups.iter_mut();
         let groups = groups.map(|(name, group)| {
-            let holders = format!("the holders of the pre-shared key of {name}");
+            let holders = format!("the peers of {name} that share quotas");
             (holders, &mut group.spent)
         });
         let all = peers.chain(groups);

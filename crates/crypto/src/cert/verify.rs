@@ -296,6 +296,7 @@ fn check_validity(certificate: &Certificate, now: i64) -> Result<(), CertFault> 
         return Err(CertFault::NotYetValid {
             subject,
             not_before,
+            now: text_of_time(now),
         });
     }
     if now > facts.not_after {

@@ -41,9 +41,9 @@ impl Netlink {
     /// Must run within a tokio runtime, which drives the socket.
     pub(super) fn open() -> Result<Self, RouteError> {
         let (connection, handle, _) =
-            rtnetlink::new_connection().map_err(|source| RouteError::Netlink {
+            rtnetlink::new_connection().map_err(|why| RouteError::Netlink {
                 what: "open a netlink socket".to_owned(),
-                source,
+                why,
             })?;
         tokio::spawn(connection);
         Ok(Self(handle))
@@ -57,7 +57,7 @@ impl Netlink {
         link.map(|link| link.header.index)
             .ok_or_else(|| RouteError::Netlink {
                 what: what(),
-                source: io::ErrorKind::NotFound.into(),
+                why: io::ErrorKind::NotFound.into(),
             })
     }
 
@@ -84,7 +84,8 @@ impl Netlink {
             message.attributes.push(flags);
         }
         let what = || format!("add the inner address {address}");
-        check(request.execute().await, what, &[libc_errno::EXIST]).map(drop)
+        let added = check(request.execute().await, what, &[libc_errno::EXIST]);
+        of_family(address, added).map(drop)
     }
 
     pub(super) async fn remove_address(
@@ -125,15 +126,16 @@ impl Netlink {
         if let Some(source) = route.source {
             let wrong = |_| RouteError::Netlink {
                 what: format!("route {} from {source}", route.to),
-                source: io::ErrorKind::InvalidInput.into(),
+                why: io::ErrorKind::InvalidInput.into(),
             };
             message = message.pref_source(source).map_err(wrong)?;
         }
         let what = || format!("route {} into the tunnel", route.to);
-        match self.add(message.build(), what).await {
+        let added = self.add(message.build(), what).await;
+        match of_family(route.to.address, added) {
             // The address has just gone. The next update of the host finds another one, or none.
-            Err(RouteError::Netlink { source, .. })
-                if route.source.is_some() && source.raw_os_error() == Some(libc_errno::INVALID) =>
+            Err(RouteError::Netlink { why, .. })
+                if route.source.is_some() && why.raw_os_error() == Some(libc_errno::INVALID) =>
             {
                 let sourceless = TableRoute {
                     source: None,
@@ -487,6 +489,8 @@ mod libc_errno {
     use nix::libc;
 
     pub(super) const EXIST: i32 = libc::EEXIST;
+    /// For an address or a route of IPv6. A missing right is EPERM.
+    pub(super) const SWITCHED_OFF: i32 = libc::EACCES;
     /// For example a source that is not our address.
     pub(super) const INVALID: i32 = libc::EINVAL;
     /// No such route, rule, address or device; or no IPv6 in this kernel.
@@ -499,22 +503,31 @@ mod libc_errno {
     ];
 }
 
+/// Says it if an address or route is refused because this host has no IPv6.
+fn of_family<T>(address: IpAddr, done: Result<T, RouteError>) -> Result<T, RouteError> {
+    match done {
+        Err(RouteError::Netlink { what, why })
+            if address.is_ipv6() && why.raw_os_error() == Some(libc_errno::SWITCHED_OFF) =>
+        {
+            Err(RouteError::Ipv6Off(what))
+        }
+        done => done,
+    }
+}
+
 /// The answer, or `None` if the kernel's error is in `harmless`.
 fn check<T>(
     result: Result<T, rtnetlink::Error>,
     what: impl Fn() -> String,
     harmless: &[i32],
 ) -> Result<Option<T>, RouteError> {
-    let source = match result {
+    let why = match result {
         Ok(value) => return Ok(Some(value)),
         Err(rtnetlink::Error::NetlinkError(message)) => message.to_io(),
         Err(other) => io::Error::other(other.to_string()),
     };
-    match source.raw_os_error() {
+    match why.raw_os_error() {
         Some(number) if harmless.contains(&number) => Ok(None),
-        _ => Err(RouteError::Netlink {
-            what: what(),
-            source,
-        }),
+        _ => Err(RouteError::Netlink { what: what(), why }),
     }
 }

@@ -298,9 +298,9 @@ fn quieten(part: &Part, file: &mut FootprintFile) -> Result<(), RouteError> {
             })
             .map_err(RouteError::Footprint)?;
             let written = std::fs::write(&path, "1");
-            written.map_err(|source| RouteError::Netlink {
+            written.map_err(|why| RouteError::Netlink {
                 what: format!("set {path}"),
-                source,
+                why,
             })?;
         }
     }
@@ -367,7 +367,7 @@ fn arp_ignore(name: &str) -> String {
 fn link_index(name: &str) -> Result<u32, RouteError> {
     nix::net::if_::if_nametoindex(name).map_err(|errno| RouteError::Netlink {
         what: format!("find the interface {name}"),
-        source: errno.into(),
+        why: errno.into(),
     })
 }
 

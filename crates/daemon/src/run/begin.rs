@@ -125,7 +125,7 @@ impl Process {
         let mobile = Opened::open(loaded.mobility.as_ref(), tun.name())?;
         steward.device(mtu).await?;
         let capture = options.capture.as_deref().map(open_capture).transpose()?;
-        let mut leases = LeaseFile::open(&options.state_dir, &names[0]);
+        let mut leases = LeaseFile::open(&options.state_dir, &names);
         if let Err(error) = leases.prepare() {
             let folder = leases.folder().display();
             warn!("cannot store inner addresses and addresses of peers in {folder}: {error}");

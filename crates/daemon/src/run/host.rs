@@ -40,7 +40,7 @@ pub(super) struct Host {
     /// Our addresses towards the peers, as the node knows them.
     ways: Ways,
     /// Connections without a usable source address. Each is logged once.
-    sourceless: BTreeSet<String>,
+    sourceless: BTreeSet<(String, bool)>,
     /// How many configurations came into force after the first.
     revision: u64,
     /// The newest desired state.
@@ -417,13 +417,15 @@ impl Host {
     fn source(&mut self, connection: &Connection, is_ipv6: bool) -> Option<IpAddr> {
         let source = Source::of(connection, is_ipv6, &self.own);
         let name = &connection.name;
+        let key = (name.clone(), is_ipv6);
         if source != Source::Nowhere {
-            self.sourceless.remove(name);
-        } else if self.sourceless.insert(name.clone()) {
+            self.sourceless.remove(&key);
+        } else if self.sourceless.insert(key) {
+            let family = if is_ipv6 { "IPv6" } else { "IPv4" };
             info!(
                 connection = name,
-                "no address of this host is in local_ts: programs on this host cannot reach its \
-                 peers, hosts in the networks behind it can"
+                "no {family} address of this host is in local_ts: programs on this host cannot \
+                 reach its peers by {family}, hosts in the networks behind it can"
             );
         }
         source.address()

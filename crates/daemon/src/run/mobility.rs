@@ -428,6 +428,7 @@ impl Process {
                     }
                 }
                 Effect::Keepalive(path) => {
+                    self.planes.wake()?;
                     let _ = self.send(&path, &KEEPALIVE);
                 }
                 Effect::Plane(Change::Inbound(change)) => self.planes.change_inbound(change)?,

@@ -366,11 +366,16 @@ impl Progress {
         if let Some(reason) = meant.filter_map(|(_, it)| it.trouble.clone()).next() {
             return reason;
         }
-        // A connection with failed attempts has a reason above, or could send nothing.
-        match self.silences().next().filter(|_| name.is_none()) {
-            Some((of, silence)) => {
-                self.with_own_fault(of, silence.words(&self.unsent), connections)
-            }
+        // A connection with failed attempts has a reason above, or its tunnel ended, or it could
+        // send nothing.
+        if let Some((of, silence)) = self.silences().next().filter(|_| name.is_none()) {
+            return self.with_own_fault(of, silence.words(&self.unsent), connections);
+        }
+        let mut down = (self.by_connection.iter())
+            .filter(|(of, it)| is_meant(of) && !it.is_established)
+            .filter_map(|(of, it)| Some((of, it.ended.as_ref()?)));
+        match down.next() {
+            Some((of, why)) => format!("{of} came up and its tunnel ended: {why}"),
             None => no_way(name, connections),
         }
     }

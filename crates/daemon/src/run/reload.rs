@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use engine::config::Pool;
 use engine::node::Input;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -214,7 +215,22 @@ fn changes(old: &Loaded, new: &Loaded, ends: &Ends) -> String {
     names.extend(old.names().into_iter().filter(|name| !new.has(name)));
     let lines = names.iter().map(line);
     let lines = lines.chain(radius.map(|what| format!("[radius]: {what}")));
+    let lines = lines.chain(pools_changed(&old.engine.pools, &new.engine.pools));
     lines.collect::<Vec<_>>().join("; ")
+}
+
+/// What a reload did to pools that are not as before.
+fn pools_changed<'a>(old: &'a [Pool], new: &'a [Pool]) -> impl Iterator<Item = String> + 'a {
+    let of = |all: &'a [Pool], name: &str| all.iter().find(|it| it.name == name);
+    let now = new
+        .iter()
+        .filter_map(move |pool| match of(old, &pool.name) {
+            None => Some(format!("pool {}: added", pool.name)),
+            Some(then) if then == pool => None,
+            Some(_) => Some(format!("pool {}: changed", pool.name)),
+        });
+    let gone = old.iter().filter(move |pool| of(new, &pool.name).is_none());
+    now.chain(gone.map(|pool| format!("pool {}: removed", pool.name)))
 }
 
 /// Devices, sockets and tables cannot change after the start.
@@ -290,6 +306,26 @@ mod tests {
             "keys: new pre-shared key or password; same: unchanged; times: changed (dpd_delay), 2 \
              tunnels ended; young: added; gone: removed, 1 tunnel ended"
         );
+    }
+
+    #[test]
+    fn a_pool_that_changed_is_named() {
+        let with = |pools: &str| {
+            let road = guest("road", "", "a long secret of the road");
+            loaded(&[format!("{road}{pools}")])
+        };
+        let old = with(
+            "[pools.inner]\naddrs = \"10.99.0.1-10.99.0.1\"\n\
+             [pools.old]\naddrs = \"10.98.0.0/24\"\n",
+        );
+        let new = with(
+            "[pools.inner]\naddrs = \"10.99.0.0/24\"\n[pools.new]\naddrs = \"10.97.0.0/24\"\n",
+        );
+        assert_eq!(
+            changes(&old, &new, &Ends::new()),
+            "road: unchanged; pool inner: changed; pool new: added; pool old: removed"
+        );
+        assert_eq!(changes(&new, &new, &Ends::new()), "road: unchanged");
     }
 
     #[test]

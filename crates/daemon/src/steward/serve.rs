@@ -535,6 +535,9 @@ async fn held(order: &Order, name: &str) -> anyhow::Result<FootprintFile> {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < until => {
                 tokio::time::sleep(TICK).await;
             }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                anyhow::bail!("a connection named {name:?} is already running, or begins just now");
+            }
             opened => {
                 return opened.with_context(|| {
                     let folder = order.runtime_dir.display();

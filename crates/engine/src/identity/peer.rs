@@ -13,8 +13,8 @@
 //!   "*"`, `id = "*.example"`) proves only that its holder is one of them: they are told apart by
 //!   what they claim.
 //! - **A user of EAP** counts as the name that its method has proven, in any case. A server of
-//! RADIUS may repeat whatever name the peer has given, so its users are one group, as the holders
-//! of a key for many are.
+//!   RADIUS may repeat whatever name the peer has given, so its users are one group, as the holders
+//!   of a key for many are.
 //!
 //! Each is a peer of one connection. Two connections may accept the same name by different
 //! authorities, or by a guest's key and a colleague's certificate: these are different peers, and
@@ -170,6 +170,14 @@ impl Peer {
         &self.0.identity
     }
 
+    /// Whether this is the name that it uses. A user's counts in any case.
+    pub fn is_called(&self, name: &Identity) -> bool {
+        match &self.0.credential {
+            Credential::User(_) => credential_of(name) == self.0.credential,
+            _ => self.0.identity.is_same(name),
+        }
+    }
+
     /// The connection that it is a peer of.
     pub fn connection(&self) -> &str {
         &self.0.connection
@@ -237,12 +245,11 @@ impl fmt::Debug for Peer {
     }
 }
 
-/// What tells users apart: their names without case, because people type them, and servers ignore
-/// it.
+/// What tells users apart: their names without case, because people type them, and most servers
+/// ignore it.
 fn credential_of(user: &Identity) -> Credential {
     Credential::User(match user.canonical() {
         Identity::UserFqdn(name) => Identity::UserFqdn(name.to_ascii_lowercase()),
-        Identity::KeyId(octets) => Identity::KeyId(octets.to_ascii_lowercase()),
         other => other,
     })
 }

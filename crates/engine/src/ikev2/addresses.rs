@@ -20,8 +20,8 @@ pub(super) struct Mobility {
     pub(super) peers: Vec<IpAddr>,
     /// Ours.
     pub(super) own: Vec<IpAddr>,
-    /// Ours, as the peer was told.
-    pub(super) told: Vec<IpAddr>,
+    /// Ours, as the peer was told; `None`: it may not have read it.
+    pub(super) told: Option<Vec<IpAddr>>,
     /// The path has changed, and the peer must be told.
     pub(super) is_due: bool,
     /// We have lost our address: the peer is told the one that we send from, too.

@@ -508,7 +508,8 @@ impl Authenticating {
             self.sa.tell_end(refusal, at);
             let seconds = EXAMINATION.as_secs();
             return Err(Fault::Unauthenticated(format!(
-                "the gateway has not come to the end of EAP within {seconds} s"
+                "the gateway has not come to the end of EAP within {seconds} s: its RADIUS server \
+                 may be slow, or too many wrong passwords have come from our network"
             )));
         }
         let moved_from = self.moved_from;

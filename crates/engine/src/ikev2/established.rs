@@ -74,7 +74,8 @@ pub(super) struct Established {
     /// The peer has authenticated, and was sent to another gateway with our answer.
     pub(super) is_sent_away: bool,
     pub(super) began_with: BeganWith,
-    /// Exchanges for children that were not begun, because others stand in their place.
+    /// Exchanges for children that were not begun, because others stand in their place, or whose
+    /// answer is lost.
     pub(super) overtaken: Vec<(ChildId, u32)>,
     /// The peer knows that the session is over.
     pub(super) is_over: bool,
@@ -172,9 +173,7 @@ impl Established {
             Ok(Read::New(opened)) => opened,
             Ok(Read::Nothing) => return vec![Fact::Pending],
             Ok(Read::Unreadable(unreadable)) if unreadable.is_response() => {
-                // To repeat the request would bring the same answer.
-                self.sas[index].answered(at.now, at.out);
-                return vec![Fact::Failed(DropReason::MalformedMessage.into())];
+                return self.on_unreadable_answer(index, at);
             }
             Ok(Read::Unreadable(unreadable)) => {
                 self.sas[index].answer_unreadable(&unreadable, at);
@@ -201,7 +200,26 @@ impl Established {
         facts
     }
 
-    /// What became of exchanges that were not begun.
+    /// An authentic answer that we cannot read: our request repeated would bring it again. Under an
+    /// IKE SA that another one stands for, nothing is lost.
+    fn on_unreadable_answer(&mut self, index: usize, at: &mut At<'_>) -> Vec<Fact> {
+        let reason = DropReason::MalformedMessage;
+        if index > 0 {
+            at.out.drops.count(reason);
+            self.forget_replaced(index);
+            self.pump(at);
+            let mut facts = vec![Fact::Heard];
+            facts.extend(self.take_overtaken());
+            return facts;
+        }
+        let awaited = self.sas[index].answered(at.now, at.out);
+        self.overtaken.extend(awaited.and_then(|it| it.child()));
+        let mut facts = self.take_overtaken();
+        facts.push(Fact::Failed(reason.into()));
+        facts
+    }
+
+    /// What became of exchanges that were not begun, or whose answer is lost.
     pub(super) fn take_overtaken(&mut self) -> Vec<Fact> {
         let all = core::mem::take(&mut self.overtaken).into_iter();
         all.map(|(child, spi)| Fact::ChildPostponed(child, spi, None))
@@ -253,7 +271,10 @@ impl Established {
             Awaited::DeletedIke => {
                 match index {
                     0 => self.is_over = true,
-                    _ => self.forget_replaced(index),
+                    _ => {
+                        let gone = self.sas.remove(index);
+                        self.abandon(gone);
+                    }
                 }
                 vec![Fact::Heard]
             }

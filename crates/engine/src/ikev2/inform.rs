@@ -157,13 +157,17 @@ impl Established {
         let begun = gone.unfinished.and_then(|it| it.child());
         self.overtaken.extend(begun);
         match gone.asked.map(|it| it.awaited) {
-            Some(Awaited::Update(_)) => self.mobility.is_due = true,
+            Some(Awaited::Update(_)) => {
+                self.mobility.told = None;
+                self.mobility.is_due = true;
+            }
             Some(Awaited::Addresses { names_path }) => {
-                self.mobility.told.clear();
+                self.mobility.told = None;
                 self.mobility.names_path |= names_path;
             }
             Some(Awaited::Told(payload)) => self.queue.add_first(Task::Tell(payload)),
-            _ => {}
+            Some(awaited) => self.overtaken.extend(awaited.child()),
+            None => {}
         }
     }
 

@@ -43,7 +43,7 @@ impl Established {
         self.peer.mobike = self.connection.mobike && parts.has(NotifyType::MobikeSupported);
         if self.peer.mobike {
             self.mobility.own = own.to_vec();
-            self.mobility.told = own.to_vec();
+            self.mobility.told = Some(own.to_vec());
             self.mobility.is_proven = true;
             self.take_addresses(parts, at.path, at);
         }
@@ -79,12 +79,13 @@ impl Established {
             self.ask_update(number, at);
             return true;
         }
-        let is_told = self.mobility.own == self.mobility.told && !self.mobility.names_path;
+        let is_told = self.mobility.told.as_ref() == Some(&self.mobility.own);
+        let is_told = is_told && !self.mobility.names_path;
         if !self.peer.mobike || is_told || !self.mobility.is_proven {
             return false;
         }
-        self.mobility.told.clone_from(&self.mobility.own);
-        let mut named = self.mobility.told.clone();
+        let mut named = self.mobility.own.clone();
+        self.mobility.told = Some(named.clone());
         let names_path = core::mem::take(&mut self.mobility.names_path);
         if names_path {
             // The IP header says it too (RFC 4555 §3.6), but that is not authentic.
@@ -118,8 +119,8 @@ impl Established {
         let cookie = fresh_cookie(at);
         chain.push(notify_with(NotifyType::Cookie2, cookie.clone()));
         if may_be_long {
-            self.mobility.told.clone_from(&self.mobility.own);
-            chain.extend(additional(&self.mobility.told));
+            self.mobility.told = Some(self.mobility.own.clone());
+            chain.extend(additional(&self.mobility.own));
         }
         if is_move && may_be_long {
             let octets: usize = chain.iter().map(|it| it.body().len() + 4).sum();

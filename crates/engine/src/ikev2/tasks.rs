@@ -111,6 +111,16 @@ pub(super) enum Awaited {
     End,
 }
 
+impl Awaited {
+    /// The child that it is about and that is still wanted, and our SPI for it.
+    pub(super) fn child(&self) -> Option<(ChildId, u32)> {
+        match self {
+            Self::Child(asked) if !asked.is_abandoned => Some((asked.task.child, asked.task.spi)),
+            _ => None,
+        }
+    }
+}
+
 /// A child that we have asked for.
 pub(super) struct AskedChild {
     pub(super) task: ChildTask,

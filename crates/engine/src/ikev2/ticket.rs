@@ -444,7 +444,7 @@ fn identity_of(octets: &[u8]) -> Option<Identity> {
 const MARK_LEN: usize = 32;
 
 /// What a ticket depends on of its connection: its revision, and every credential in it.
-pub(crate) fn mark(connection: &Connection) -> [u8; MARK_LEN] {
+pub(super) fn mark(connection: &Connection) -> [u8; MARK_LEN] {
     let mut parts: Vec<Vec<u8>> = vec![
         connection.name.clone().into_bytes(),
         connection.revision.to_be_bytes().to_vec(),

@@ -141,7 +141,8 @@ impl Drop for Opened {
     }
 }
 
-/// A request that is authentic and that we cannot read: the peer is told (RFC 7296 §2.21.3).
+/// A message that is authentic and that we cannot read. The peer is told of its request (RFC 7296
+/// §2.21.3).
 pub(super) struct Unreadable {
     exchange: Exchange,
     is_response: bool,

@@ -129,7 +129,11 @@ impl Node {
             return self.drops.count(DropReason::TooManyHalfOpen);
         }
         let mut candidates = self.config.between(path);
+        let is_known = !candidates.is_empty();
         candidates.retain(|it| it.version.has_v1());
+        if candidates.is_empty() && is_known {
+            self.tell_former_version(path, now);
+        }
         if candidates.is_empty() || self.is_stopping {
             return self.drops.count(DropReason::NoConnection);
         }

@@ -5,11 +5,12 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use crypto::hash::is_equal;
+
 use super::session_id::SessionId;
 use super::{EndCause, Node};
 use crate::config::{Connection, RemoteMethod};
-use crate::identity::{Identity, Peer};
-use crate::ikev2::ticket::mark;
+use crate::identity::Identity;
 use crate::sa::Secret;
 use crate::time::Instant;
 
@@ -55,15 +56,23 @@ impl Node {
         (!is_there).then_some(EndCause::UserRemoved)
     }
 
-    /// Whether a secret by which a peer has just proven itself is another one now: its exchange
-    /// began before the configuration was read again.
+    /// Whether a password, or a key that is shared with the peer, is another one now than when the
+    /// peer began to prove itself by it. Certificates are judged anew anyway.
     pub(super) fn is_outdated(&self, id: SessionId, begun: &Connection, now: &Connection) -> bool {
         if core::ptr::eq(begun, now) {
             return false;
         }
+        let ppk = |it: &Connection| it.ppk.as_ref().map(|it| Secret::clone(&it.key));
+        if !is_same(ppk(begun).as_ref(), ppk(now).as_ref()) {
+            return true;
+        }
         let methods = (&begun.remote.method, &now.remote.method);
-        let (RemoteMethod::Eap(old), RemoteMethod::Eap(new)) = methods else {
-            return mark(begun) != mark(now);
+        let (old, new) = match methods {
+            (RemoteMethod::Eap(old), RemoteMethod::Eap(new)) => (old, new),
+            (RemoteMethod::PresharedKey(old), RemoteMethod::PresharedKey(new)) => {
+                return !is_same(Some(old), Some(new));
+            }
+            _ => return false,
         };
         let users = (old.users.as_ref(), new.users.as_ref());
         let (Some(user), (Some(old), Some(new))) = (self.user_of(id), users) else {
@@ -80,11 +89,9 @@ impl Node {
 
     /// Ends a connection's sessions with one peer.
     pub(super) fn end_peer(&mut self, connection: &str, peer: &Identity, now: Instant) {
-        let peer = peer.canonical();
         let sessions = self.sessions.ids(|session| {
             let proven = session.ike.identity();
-            let is_it = |it: &Peer| it.identity().canonical() == peer;
-            session.is_of(connection) && proven.is_some_and(is_it)
+            session.is_of(connection) && proven.is_some_and(|it| it.is_called(peer))
         });
         for id in sessions {
             self.close_session(id, EndCause::TakenDown, true, now);
@@ -102,5 +109,13 @@ impl Node {
         for id in sessions {
             self.close_session(id, EndCause::Unroutable, true, now);
         }
+    }
+}
+
+/// Whether two secrets are equal, or there is none.
+fn is_same(old: Option<&Secret>, new: Option<&Secret>) -> bool {
+    match (old, new) {
+        (Some(old), Some(new)) => is_equal(&old.0, &new.0),
+        (old, new) => old.is_none() && new.is_none(),
     }
 }

@@ -518,9 +518,9 @@ impl Node {
             path: session.path(),
             reason: format!("{fault}{}", then.unwrap_or_default()),
         });
-        // A peer that is there is told: it may consider the session established.
-        let is_there = !matches!(fault, Fault::TimedOut(_)) && session.ike.is_established();
-        let tells = is_there && session.ike.is_v2();
+        // A peer that is there and has not ended it itself may consider the session established.
+        let is_over_there = matches!(fault, Fault::TimedOut(_) | Fault::Unauthenticated(_));
+        let tells = !is_over_there && session.ike.is_v2() && session.ike.is_established();
         if matches!(fault, Fault::PasswordRefused(_)) {
             self.station_refused(id);
         }

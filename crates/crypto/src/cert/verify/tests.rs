@@ -80,7 +80,8 @@ fn only_the_validity_period_counts() {
         at(NOW - 11),
         Some(CertFault::NotYetValid {
             subject: subject.clone(),
-            not_before
+            not_before,
+            now: "2027-01-15 07:59:49 UTC".into(),
         })
     );
     let not_after = "2028-01-15 08:00:00 UTC".into();

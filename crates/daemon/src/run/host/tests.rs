@@ -13,7 +13,7 @@ use crate::steward::{Reply, Request};
 
 fn host() -> (Host, Played) {
     let (steward, played) = Played::steward();
-    let leases = LeaseFile::open(Path::new("/no/such/folder"), "road");
+    let leases = LeaseFile::open(Path::new("/no/such/folder"), &["road".into()]);
     let names = ("road", "no-such-device");
     let host = Host::new(Role::Gateway, steward, BTreeMap::new(), leases, names);
     (host, played)

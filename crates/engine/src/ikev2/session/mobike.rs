@@ -27,7 +27,8 @@ impl Session {
 
     /// Whether the peer was told these addresses of ours.
     pub fn is_told(&self, own: &[IpAddr]) -> bool {
-        self.established().is_some_and(|it| it.mobility.told == own)
+        self.established()
+            .is_some_and(|it| it.mobility.told.as_deref() == Some(own))
     }
 
     /// Our addresses are these besides the path's. The next update says so. `is_proven`: whether

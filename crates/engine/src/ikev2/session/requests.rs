@@ -7,7 +7,6 @@ use super::super::children::ChildState;
 use super::super::parts::{SUPERSEDED, notify};
 use super::super::tasks::{AskedChild, ChildTask, Task, usable};
 use super::{Session, State};
-use crate::config::ChildLayer;
 use crate::counters::DropReason;
 use crate::ike::{
     ChildExchange, ChildRequest, Fault, Grant, Lease, NegotiatedChild, Outbox, Refusal,
@@ -82,7 +81,7 @@ impl Session {
                     .into(),
             ));
         }
-        let is_alone = request.child.layer == ChildLayer::Alone;
+        let is_alone = request.child.may_be_in_udp();
         let task = ChildTask {
             child,
             mode: request.child.mode,

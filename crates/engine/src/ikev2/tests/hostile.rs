@@ -139,22 +139,56 @@ fn a_request_that_comes_again_in_other_octets_gets_the_same_answer() {
 
 #[test]
 fn an_answer_that_cannot_be_read_ends_the_session_and_is_not_waited_for() {
+    for (ask, told) in [
+        (World::probe as fn(&mut World, Who, u32), None),
+        (
+            |world, who, _| world.rekey_child(who),
+            Some("child overtaken"),
+        ),
+    ] {
+        let mut world = Setup::default().established();
+        ask(&mut world, Station, 1);
+        answers_badly(&mut world);
+        assert!(world.station.session.is_none());
+        let mut facts = world.station.facts.iter().rev();
+        assert!(facts.next().unwrap().starts_with("failed"));
+        assert_eq!(
+            facts.next().filter(|_| told.is_some()).map(|it| &it[..]),
+            told
+        );
+    }
+}
+
+/// The gateway has renewed the IKE SA: what comes under the old one harms nothing.
+#[test]
+fn an_answer_that_cannot_be_read_under_a_replaced_ike_sa_ends_nothing() {
     let mut world = Setup::default().established();
-    world.probe(Station, 1);
+    world.rekey_ike(Station);
+    while world.to_station.is_empty() {
+        world.deliver(Gateway);
+    }
+    world.deliver(Station);
+    // The delete of the old one is on the way.
+    answers_badly(&mut world);
+    world.run();
+    world.assert_agreed(1);
+    assert_eq!(world.station.drops.of(DropReason::MalformedMessage), 1);
+}
+
+/// The gateway answers the station's request with a payload twice, and the station reads that.
+fn answers_badly(world: &mut World) {
     let asked = world.hold(Gateway).remove(0);
     world.within(Gateway, |it, at| {
         let message = Message::parse(&asked.octets).unwrap();
-        let read = it.current().read(asked.path, &message, at.now, at.out);
-        let Ok(Read::New(opened)) = read else {
+        let sa = it.sas.iter_mut().find(|sa| sa.spis == message.spis());
+        let sa = sa.expect("an IKE SA");
+        let Ok(Read::New(opened)) = sa.read(asked.path, &message, at.now, at.out) else {
             panic!("a request");
         };
         let twice = [1, 2].map(|octet| Payload::Nonce(vec![octet; 32]));
-        it.current().answer(&opened, &twice, at);
+        sa.answer(&opened, &twice, at);
     });
     world.run();
-    assert!(world.station.session.is_none());
-    let facts = &world.station.facts;
-    assert!(facts.last().unwrap().starts_with("failed"), "{facts:?}");
 }
 
 #[test]

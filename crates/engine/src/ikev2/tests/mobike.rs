@@ -147,15 +147,25 @@ fn an_update_that_was_lost_with_its_ike_sa_is_sent_under_the_next_one() {
 
 #[test]
 fn addresses_that_were_lost_with_their_ike_sa_are_told_under_the_next_one() {
-    let mut world = both().established();
-    world.rekey_ike(Station);
-    world.within(Gateway, |it, at| {
-        it.set_addresses(vec![ip("192.0.2.9")], true);
-        it.pump(at);
-    });
-    world.hold(Station);
-    world.run();
-    assert_eq!(named(&mut world, Station), [ip("192.0.2.9")]);
+    for [before, after] in [
+        [vec![], vec![ip("192.0.2.9")]],
+        [vec![ip("192.0.2.9")], vec![]],
+    ] {
+        let setup = Setup {
+            gateway_addresses: [vec![ip("192.0.2.1")], before.clone()].concat(),
+            ..both()
+        };
+        let mut world = setup.established();
+        assert_eq!(named(&mut world, Station), before);
+        world.rekey_ike(Station);
+        world.within(Gateway, |it, at| {
+            it.set_addresses(after.clone(), true);
+            it.pump(at);
+        });
+        world.hold(Station);
+        world.run();
+        assert_eq!(named(&mut world, Station), after);
+    }
 }
 
 #[test]

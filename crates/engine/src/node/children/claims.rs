@@ -31,8 +31,8 @@ struct Claim<'a> {
 }
 
 impl Node {
-    /// Refuses what belongs to another peer. The work grows with the selectors of both sides, not
-    /// with their product: a peer chooses how many there are.
+    /// Refuses what belongs to another peer. Each side is compared by itself, and not every pair of
+    /// what the peer names on both sides: it chooses how many there are.
     pub(super) fn check_claim(
         &self,
         id: SessionId,
@@ -82,21 +82,23 @@ impl Node {
         local: &[TrafficSelector],
         claims: &[Claim<'_>],
     ) -> Option<(TrafficSelector, String)> {
+        if claims.is_empty() {
+            return None;
+        }
         self.children.values().find_map(|entry| {
-            let owner = self.peer_of(entry.session?)?;
-            if owner == peer {
-                return None;
-            }
             let (own, remote) = entry.held()?;
-            if !meet(local, own) {
+            // Most children of others are elsewhere: what is cheap comes first.
+            let (claim, theirs) = claims.iter().find_map(|claim| {
+                let theirs = remote.iter().find(|theirs| claim.reaches(theirs))?;
+                Some((claim, theirs))
+            })?;
+            let owner = self.peer_of(entry.session?)?;
+            if owner == peer || !meet(local, own) {
                 return None;
             }
-            claims.iter().find_map(|claim| {
-                let theirs = remote.iter().find(|theirs| claim.reaches(theirs))?;
-                let connection = &entry.connection.name;
-                let words = format!("{owner} of connection {connection} has {theirs}");
-                Some((*claim.remote, words))
-            })
+            let connection = &entry.connection.name;
+            let words = format!("{owner} of connection {connection} has {theirs}");
+            Some((*claim.remote, words))
         })
     }
 }

@@ -41,6 +41,21 @@ fn a_first_message_of_ikev2_is_answered_on_either_port() {
 }
 
 #[test]
+fn a_gateway_of_ikev2_says_that_a_peer_starts_with_ikev1() {
+    let mut world = World::new(112, |connection, is_station| {
+        if !is_station {
+            super::ikev2::speaks(connection, Version::V2);
+        }
+    });
+    world.run(Duration::from_secs(2));
+    assert_eq!(
+        world.ends[1].failure().expect("a line"),
+        "the peer starts with IKEv1, but we support only IKEv2: it needs version = 2"
+    );
+    assert!(world.drops(1, DropReason::NoConnection) > 0);
+}
+
+#[test]
 fn a_flood_of_ikev2_has_few_answers_and_none_that_is_longer() {
     let mut world = World::new(111, |_, _| {});
     world.run(Duration::from_secs(2));
