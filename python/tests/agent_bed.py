@@ -247,5 +247,6 @@ def surroundings(host: Host) -> list[str]:
     """Links, addresses, routes, rules and tables of nft of a machine."""
     commands = ["ip link", "ip address", "ip route show table all", "ip rule", "nft list ruleset"]
     shown = [host.run(command.split(), check=False).stdout for command in commands]
-    # Lifetimes change by themselves.
-    return [line for text in shown for line in text.splitlines() if "valid_lft" not in line]
+    # Lifetimes change by themselves, and the kernel may not know yet that a link is up.
+    lines = [line for text in shown for line in text.splitlines() if "valid_lft" not in line]
+    return [line.replace("state UNKNOWN", "state UP") for line in lines]

@@ -274,7 +274,7 @@ def test_programs_of_the_gateway_itself_reach_stations(keys: Keys, output: Path)
                 assert gateway.status()["drops"]["no-policy"] == 0
                 # The address is removed, and another one is added.
                 network.sg.remove_address("inner0", "10.10.0.1/32")
-                gateway.wait_for_event("no address of this host is in local_ts")
+                gateway.wait_for_event("no IPv4 address of this host is in local_ts")
                 network.sg.add_address("inner0", "10.10.0.7/32")
                 gateway.process.wait_for(
                     lambda: "src 10.10.0.7" in way(network.sg, "10.99.0.1"), "the other source", 5

@@ -473,7 +473,8 @@ impl Process {
                 self.late.push((waits_for, asked, reply));
                 continue;
             }
-            // What was asked for may have been done all the same, as far as the engine is concerned.
+            // What was asked for may have been done all the same, as far as the engine is
+            // concerned.
             let done = match reply {
                 Reply::Done { text } => format!("{text}; but "),
                 _ => String::new(),

@@ -4,8 +4,8 @@
 //! apart by it.
 //!
 //! Each identity has a bucket for each, which refills with time. A shared pre-shared key (`id =
-//! "*"`) proves no identity, and a server of RADIUS may repeat any: such peers of one connection are
-//! a group that also shares common buckets, and their number is limited.
+//! "*"`) proves no identity, and a server of RADIUS may repeat any: such peers of one connection
+//! are a group that also shares common buckets, and their number is limited.
 //!
 //! A refused request gets no answer. An honest peer repeats it, and is served when its bucket has
 //! refilled.

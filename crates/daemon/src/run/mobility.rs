@@ -421,18 +421,15 @@ impl Process {
             match effect {
                 Effect::Datagram { from, to, payload } => {
                     self.note_next_hop(*to.ip());
-                    self.planes.wake()?;
                     let is_sent = self.send(&Path::udp_with_type(from, to), &payload);
                     if let Some(part) = self.mobility.as_mut().filter(|_| !is_sent) {
                         part.handle(&Input::Unsent(*to.ip()), now);
                     }
                 }
                 Effect::Keepalive(path) => {
-                    self.planes.wake()?;
                     let _ = self.send(&path, &KEEPALIVE);
                 }
-                Effect::Plane(Change::Inbound(change)) => self.planes.change_inbound(change)?,
-                Effect::Plane(Change::Outbound(change)) => self.planes.change_outbound(change)?,
+                Effect::Plane(change) => self.change_plane(change)?,
                 Effect::Host => wants_host = true,
                 Effect::Sealed {
                     firewall,
@@ -560,10 +557,7 @@ impl Process {
             return Ok(());
         };
         for change in part.end() {
-            match change {
-                Change::Inbound(change) => self.planes.change_inbound(change)?,
-                Change::Outbound(change) => self.planes.change_outbound(change)?,
-            }
+            self.change_plane(change)?;
         }
         self.planes.wake()?;
         info!("the part in Mobile IPv4 has ended");

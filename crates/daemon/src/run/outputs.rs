@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 
+use engine::mip4::carriers::Change;
 use engine::node::{Cause, Event, Input, Output};
 use engine::plane::{InboundChange, OutboundChange, SaReport};
 use engine::sa::{Direction, Path, Sa};
@@ -13,7 +14,7 @@ use super::report::LineLimit;
 use super::{Process, report};
 use crate::config::Mobility;
 use crate::console::Gathering;
-use crate::planes::Report;
+use crate::planes::{Gone, Report};
 use crate::routes::Desired;
 
 /// A full disk ends no tunnel.
@@ -118,8 +119,6 @@ impl Process {
         loop {
             match self.node.poll() {
                 Output::Datagram(path, bytes) => {
-                    // What this message makes possible is in the planes before it leaves.
-                    self.planes.wake()?;
                     self.send(&path, &bytes);
                     has_sent = true;
                 }
@@ -165,6 +164,9 @@ impl Process {
     /// Sends a message. A stranger may have chosen an unreachable destination, so the log lines of
     /// such errors are limited too. Returns whether it was sent.
     pub(super) fn send(&mut self, path: &Path, bytes: &[u8]) -> bool {
+        // What this message makes possible is in the planes before it leaves. If they are gone, the
+        // next order to them says so.
+        let _ = self.planes.wake();
         if let Some((_, tap, _)) = &self.capture {
             tap.udp(path.local, path.remote, 0, bytes);
         }
@@ -191,6 +193,14 @@ impl Process {
             _ => debug!("cannot send to {} yet: {error}", path.remote),
         }
         false
+    }
+
+    /// Leaves a change of Mobile IPv4 for its plane.
+    pub(super) fn change_plane(&self, change: Change) -> Result<(), Gone> {
+        match change {
+            Change::Inbound(change) => self.planes.change_inbound(change),
+            Change::Outbound(change) => self.planes.change_outbound(change),
+        }
     }
 
     /// Sends a datagram to a server of RADIUS.

@@ -140,14 +140,15 @@ impl Peer {
         Mark(mark)
     }
 
-    /// Subject and first alternative name of its certificate, where it has them; `None` if no
-    /// certificate proved it. [`Self::of_written`] takes them.
-    pub(crate) fn certificate_names(&self) -> Option<[Option<&Identity>; 2]> {
+    /// Subject and first alternative name of its certificate as text, empty where it has none;
+    /// `None` if no certificate proved it. [`Self::of_written`] reads them.
+    pub(crate) fn certificate_names(&self) -> Option<[String; 2]> {
+        let text = |it: &Option<Identity>| it.as_ref().map(ToString::to_string).unwrap_or_default();
         match &self.0.credential {
             Credential::Certificate {
                 subject,
                 first_alternative,
-            } => Some([subject.as_ref(), first_alternative.as_ref()]),
+            } => Some([text(subject), text(first_alternative)]),
             Credential::PresharedKey(_) | Credential::User(_) => None,
         }
     }

@@ -18,7 +18,6 @@ use crypto::cert::CertificatePath;
 use crypto::counted::{fixed, put, take};
 use crypto::hash::{Hash, is_equal};
 use crypto::rand::Stream;
-use wire::isakmp::Identification;
 use zeroize::Zeroizing;
 
 use crate::config::{Connection, LocalMethod, RemoteMethod};
@@ -42,7 +41,7 @@ const MAX_USED: usize = 1 << 16;
 /// Octets of a key.
 pub(crate) const KEY_LEN: usize = 32;
 /// The form of what is sealed.
-const VERSION: u8 = 3;
+const VERSION: u8 = 2;
 /// Octets of the number of a key.
 const NUMBER_LEN: usize = 4;
 /// Octets of a nonce.
@@ -305,17 +304,17 @@ impl Carried<'_> {
         put(&mut out, self.suite.to_string().as_bytes())?;
         put(&mut out, connection.name.as_bytes())?;
         put(&mut out, self.initiator)?;
-        let name = octets_of(self.peer.identity());
+        let name = self.peer.identity().to_string();
         match (&connection.remote.method, self.certificate) {
             (RemoteMethod::PresharedKey(_), _) => {
                 out.push(BY_KEY);
-                put(&mut out, &name)?;
+                put(&mut out, name.as_bytes())?;
             }
             (_, Some(path)) => {
                 out.push(BY_CERTIFICATE);
-                put(&mut out, &name)?;
-                for other in self.peer.certificate_names()? {
-                    put(&mut out, &other.map(octets_of).unwrap_or_default())?;
+                let [subject, alternative] = self.peer.certificate_names()?;
+                for text in [&name, &subject, &alternative] {
+                    put(&mut out, text.as_bytes())?;
                 }
                 let store = connection.remote.method.trust_store()?;
                 put(&mut out, &path.to_octets(store)?)?;
@@ -324,7 +323,7 @@ impl Carried<'_> {
                 // What a server of RADIUS has allowed, only it can allow again.
                 let users = examiner.users.as_ref().filter(|_| !examiner.asks_servers)?;
                 out.push(BY_PASSWORD);
-                put(&mut out, &name)?;
+                put(&mut out, name.as_bytes())?;
                 put(&mut out, &users.mark(self.peer.identity(), self.d)?)?;
             }
             (RemoteMethod::Signature(_), None) => return None,
@@ -384,12 +383,14 @@ impl<'a> Read<'a> {
 
     /// The peer, if the connection would still let it in.
     fn proven(&self, connection: &Arc<Connection>, calendar: Calendar) -> Option<Proven> {
+        let text = |octets: &[u8]| String::from_utf8(octets.to_vec()).ok();
+        let name = |octets: &[u8]| Identity::parse(&text(octets)?).ok();
         if self.ends.is_some_and(|ends| ends <= calendar) {
             return None;
         }
         match (self.kind, &self.peer[..]) {
             (BY_KEY, [claimed]) => {
-                let claimed = identity_of(claimed)?;
+                let claimed = name(claimed)?;
                 let accepts = connection.accepts(&claimed);
                 accepts.then(|| proven_by_key(connection, &claimed))
             }
@@ -399,9 +400,9 @@ impl<'a> Read<'a> {
                 store.still_believes(&path, calendar.0).ok()?;
                 let of = |octets: &[u8]| match octets.is_empty() {
                     true => Some(None),
-                    false => identity_of(octets).map(Some),
+                    false => name(octets).map(Some),
                 };
-                let identity = identity_of(identity)?;
+                let identity = name(identity)?;
                 let names = [of(subject)?, of(alternative)?];
                 let accepts = connection.accepts(&identity);
                 accepts.then(|| Proven {
@@ -418,7 +419,7 @@ impl<'a> Read<'a> {
                 let RemoteMethod::Eap(examiner) = &connection.remote.method else {
                     return None;
                 };
-                let user = identity_of(user)?;
+                let user = name(user)?;
                 let users = examiner.users.as_ref().filter(|_| !examiner.asks_servers)?;
                 let own = users.mark(&user, &Secret(self.d.to_vec()))?;
                 let is_let_in = is_equal(&own, password) && connection.accepts(&user);
@@ -427,18 +428,6 @@ impl<'a> Read<'a> {
             _ => None,
         }
     }
-}
-
-/// An identity as an ID payload has it: its type, and its octets.
-fn octets_of(identity: &Identity) -> Vec<u8> {
-    let id = identity.to_identification();
-    [&[id.kind.number()], &id.value[..]].concat()
-}
-
-fn identity_of(octets: &[u8]) -> Option<Identity> {
-    let (kind, value) = octets.split_first()?;
-    let id = Identification::of((*kind).into(), value.to_vec());
-    Identity::from_identification(&id).ok()
 }
 
 const MARK_LEN: usize = 32;
