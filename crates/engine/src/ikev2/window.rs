@@ -141,8 +141,8 @@ impl Drop for Opened {
     }
 }
 
-/// A message that is authentic and that we cannot read. The peer is told of its request (RFC 7296
-/// §2.21.3).
+/// A message that is authentic and that we cannot read. The peer of a request is told so
+/// (RFC 7296 §2.21.3).
 pub(super) struct Unreadable {
     exchange: Exchange,
     is_response: bool,
