@@ -316,3 +316,25 @@ fn a_ticket_dies_with_its_certificate_even_if_the_session_was_lost() {
         assert_eq!(world.ends[1].told(refused), !is_let_in);
     }
 }
+
+/// Who knows only the former key has begun in time, and comes too late.
+#[test]
+fn a_key_that_changed_during_an_exchange_lets_nobody_in() {
+    for is_changed in [false, true] {
+        let mut world = World::new(97, |connection, _| {
+            super::ikev2::speaks(connection, Version::V2);
+        });
+        while world.ends[1].node.sessions.is_empty() {
+            world.run(Duration::from_millis(1));
+        }
+        let mut read_again = config(false, &world.change);
+        if is_changed {
+            let connection = Arc::get_mut(&mut read_again.connections[0]).expect("alone");
+            let other = Arc::new(Secret(b"another secret".to_vec()));
+            connection.remote.method = RemoteMethod::PresharedKey(other);
+        }
+        world.input(1, Input::Configure(Arc::new(read_again)));
+        world.run(Duration::from_secs(1));
+        assert_eq!(world.ends[1].node.established() == 0, is_changed);
+    }
+}
