@@ -85,7 +85,7 @@ impl Netlink {
         }
         let what = || format!("add the inner address {address}");
         let added = check(request.execute().await, what, &[libc_errno::EXIST]);
-        of_family(address, added).map(drop)
+        naming_ipv6_off(address, added).map(drop)
     }
 
     pub(super) async fn remove_address(
@@ -132,7 +132,7 @@ impl Netlink {
         }
         let what = || format!("route {} into the tunnel", route.to);
         let added = self.add(message.build(), what).await;
-        match of_family(route.to.address, added) {
+        match naming_ipv6_off(route.to.address, added) {
             // The address has just gone. The next update of the host finds another one, or none.
             Err(RouteError::Netlink { why, .. })
                 if route.source.is_some() && why.raw_os_error() == Some(libc_errno::INVALID) =>
@@ -504,7 +504,7 @@ mod libc_errno {
 }
 
 /// Says it if an address or route is refused because this host has no IPv6.
-fn of_family<T>(address: IpAddr, done: Result<T, RouteError>) -> Result<T, RouteError> {
+fn naming_ipv6_off<T>(address: IpAddr, done: Result<T, RouteError>) -> Result<T, RouteError> {
     match done {
         Err(RouteError::Netlink { what, why })
             if address.is_ipv6() && why.raw_os_error() == Some(libc_errno::SWITCHED_OFF) =>

@@ -62,8 +62,8 @@ impl Node {
         if core::ptr::eq(begun, now) {
             return false;
         }
-        let ppk = |it: &Connection| it.ppk.as_ref().map(|it| Secret::clone(&it.key));
-        if !is_same(ppk(begun).as_ref(), ppk(now).as_ref()) {
+        let ppks = [begun, now].map(|it| it.ppk.as_ref().map(|ppk| &ppk.key));
+        if !is_same(ppks[0], ppks[1]) {
             return true;
         }
         let methods = (&begun.remote.method, &now.remote.method);

@@ -27,14 +27,19 @@ impl Node {
     /// answer: its program would not understand one.
     pub(super) fn tell_former_version(&mut self, path: Path, now: Instant) {
         if !self.is_stopping && self.versions.unanswered.take_one(HINTS, now) {
-            self.outputs.tell(Event::NegotiationFailed {
-                connection: None,
-                path,
-                reason: "the peer starts with IKEv1, but we support only IKEv2: it needs version \
-                         = 2"
-                .to_owned(),
-            });
+            self.tell_version(path, 1, 2);
         }
+    }
+
+    fn tell_version(&mut self, path: Path, theirs: u8, ours: u8) {
+        self.outputs.tell(Event::NegotiationFailed {
+            connection: None,
+            path,
+            reason: format!(
+                "the peer starts with IKEv{theirs}, but we support only IKEv{ours}: it needs \
+                 version = {ours}"
+            ),
+        });
     }
 
     /// Whether a message has a later version. If so, it is dropped here.
@@ -53,13 +58,7 @@ impl Node {
         if is_owed {
             let datagram = Output::Datagram(path, with_marker(path, refusal));
             self.outputs.push(datagram);
-            self.outputs.tell(Event::NegotiationFailed {
-                connection: None,
-                path,
-                reason: "the peer starts with IKEv2, but we support only IKEv1: it needs version \
-                         = 1"
-                .to_owned(),
-            });
+            self.tell_version(path, 2, 1);
         }
         true
     }

@@ -279,14 +279,16 @@ impl Node {
         }
         let (path, narrows) = (session.path(), session.ike.is_v2());
         let held = &self.sessions[&self.sessions.heir_of(id)].held.children;
-        let renewed = held.iter().copied().find(|child| {
+        let is_renewed = |child: &ChildId| {
             let entry = self.children.get(child);
             let current = entry.and_then(|entry| entry.current.as_ref());
             current.is_some_and(|pair| is_renewal(pair, offer))
-        });
+        };
         // In IKEv2 a peer says which child it renews, and may have two for the same traffic
         // (RFC 7296 §1.3.3, RFC 4301 §4.1).
-        if let Some(child) = renewed.filter(|_| !session.ike.is_v2()) {
+        if !session.ike.is_v2()
+            && let Some(child) = held.iter().copied().find(is_renewed)
+        {
             return Ok((child, (offer.local.clone(), offer.remote.clone())));
         }
         let inner = self.lease_of(id).map(|lease| lease.addresses);
