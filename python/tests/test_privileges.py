@@ -39,6 +39,9 @@ UID = pwd.getpwnam(USER).pw_uid
 OTHER_UID = 64_990
 """A user ID that usually nobody has."""
 RESOLVER = "10.10.0.53"
+NO_RESOLVERS: dict[str, list[str]] = {"addresses": [], "domains": [], "trust_anchors": []}
+KEY = f"corp.example. IN DS 43547 13 1 {'07' * 20}"
+"""Of a domain for which no connection takes keys."""
 NET_ADMIN = 1 << 12
 """From linux/capability.h."""
 Ends = tuple[Connection, Connection]
@@ -424,7 +427,7 @@ def wish(**changes: Any) -> dict[str, Any]:
         "passing": [],
         "rules": [],
     }
-    return {"desired": desired | changes, "resolvers": {"addresses": [], "domains": []}}
+    return {"desired": desired | changes, "resolvers": NO_RESOLVERS}
 
 
 def test_a_steward_refuses_what_the_configuration_does_not_name(
@@ -450,7 +453,8 @@ def test_a_steward_refuses_what_the_configuration_does_not_name(
         wish(addresses=["127.0.0.1"]),
         wish(passing=["road"]),
         wish(rules=[[False, "spared"]]),
-        wish() | {"resolvers": {"addresses": ["127.0.0.53"], "domains": []}},
+        wish() | {"resolvers": NO_RESOLVERS | {"addresses": ["127.0.0.53"]}},
+        wish() | {"resolvers": NO_RESOLVERS | {"trust_anchors": [KEY]}},
     )
     for request in strange:
         reply = taken.ask("apply", **request)

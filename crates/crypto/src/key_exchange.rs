@@ -144,11 +144,13 @@ impl Method {
         }
     }
 
-    /// Checks what costs little: the length, the range of a MODP value, the order on Curve25519.
+    /// Checks what costs little: the length, the range of a MODP value, whether a point is on its
+    /// curve, the order on Curve25519.
     fn check(self, value: &[u8], len: usize) -> Result<(), BadPublicValue> {
         match self.kind() {
             Kind::Modp(prime) => modp::check(value, prime),
             _ if value.len() != len => Err(BadPublicValue::WrongLength),
+            Kind::Ecp(curve) if !ecp::is_point(curve, value) => Err(BadPublicValue::NotOnCurve),
             Kind::Curve25519 if x25519::is_of_low_order(value) => Err(BadPublicValue::LowOrder),
             _ => Ok(()),
         }

@@ -260,11 +260,7 @@ enum Command {
         json: bool,
     },
     /// Report errors and unwise settings in a configuration
-    Check {
-        /// The configuration of any of these processes, or the file of `caravan wireless` or
-        /// `caravan tunnel-agent`
-        file: PathBuf,
-    },
+    Check(CheckArgs),
     /// Make, show and revoke keys and certificates
     #[command(subcommand)]
     Pki(pki::Command),
@@ -330,6 +326,24 @@ struct RunArgs {
     /// User to run as after the setup; default: daemon.user of the file, then caravan
     #[arg(long, value_name = "USER")]
     user: Option<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+struct CheckArgs {
+    /// The configuration of any of these processes, or the file of `caravan wireless` or
+    /// `caravan tunnel-agent`
+    #[arg(required_unless_present = "config")]
+    file: Option<PathBuf>,
+    /// The same, as the commands that run it take it
+    #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
+    config: Option<PathBuf>,
+}
+
+impl CheckArgs {
+    fn named(&self) -> &Path {
+        let named = self.file.as_ref().or(self.config.as_ref());
+        named.expect("one of them is required")
+    }
 }
 
 #[derive(Clone, Debug, Args)]
@@ -457,7 +471,7 @@ impl Cli {
                 let tunnels = global.folders_of_tunnels();
                 commands::status((&runtime_dir, &tunnels), name.as_deref(), json)?
             }
-            Command::Check { file } => commands::check(&file)?,
+            Command::Check(args) => commands::check(args.named())?,
             Command::Pki(command) => pki::run(&command)?,
             Command::User(command) => user::run(&command)?,
             Command::Bench(args) => silent(bench::run(&args))?,

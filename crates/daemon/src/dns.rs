@@ -5,6 +5,7 @@
 //! also in the state directory: after a power failure our file is still there and the footprint is
 //! not.
 
+pub mod anchors;
 pub mod backup;
 
 use std::fs::{self, Permissions};
@@ -42,6 +43,8 @@ pub struct Resolvers {
     pub addresses: Vec<IpAddr>,
     /// Domains whose names alone they are asked for (RFC 8598); empty: all names.
     pub domains: Vec<String>,
+    /// Keys of DNSSEC, as DS records. They also come with resolvers that are not asked.
+    pub trust_anchors: Vec<String>,
 }
 
 /// Uses these resolvers. Without addresses it restores the former ones. `state` is the process's
@@ -340,7 +343,7 @@ mod tests {
     fn resolved_asks_us_for_all_names_or_for_those_of_the_domains() {
         let mut all = Resolvers {
             addresses: resolvers(),
-            domains: Vec::new(),
+            ..Resolvers::default()
         };
         let told = |it: &Resolvers| resolved_commands(it, "tun0").map(|words| words.join(" "));
         assert_eq!(told(&all), ["dns tun0 10.10.0.53", "domain tun0 ~."]);

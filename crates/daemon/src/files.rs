@@ -234,7 +234,14 @@ pub fn replace(folder: &File, name: &str, text: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// The same, and it survives a loss of power once this returns. The folder must be readable.
+/// The same with mode 0644 whatever our umask is: every program of the host can read it.
+pub fn publish(folder: &File, name: &str, text: &[u8]) -> io::Result<()> {
+    let (file, new) = write_new(folder, name, text)?;
+    file.set_permissions(fs::Permissions::from_mode(0o644))?;
+    Ok(renameat(folder, &new[..], folder, name)?)
+}
+
+/// As [`replace`], and it survives a loss of power once this returns. The folder must be readable.
 pub fn replace_durably(folder: &File, name: &str, text: &[u8]) -> io::Result<()> {
     let (file, new) = write_new(folder, name, text)?;
     file.sync_all()?;

@@ -55,6 +55,8 @@ pub struct Footprint {
     pub roaming: RoamingFootprint,
     /// The former state of the resolvers.
     pub dns: Option<Backup>,
+    /// Whether keys of DNSSEC are in their file ([`crate::dns::anchors`]).
+    pub has_trust_anchors: bool,
 }
 
 impl Footprint {
@@ -66,6 +68,7 @@ impl Footprint {
             && self.nft_tables.is_empty()
             && self.roaming.is_empty()
             && self.dns.is_none()
+            && !self.has_trust_anchors
     }
 
     /// Names reach command lines of other programs and nft's text. One that we could not have

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use engine::config::Connection;
-use engine::ike::{MAX_DOMAINS, domain};
+use engine::dns::{MAX_DOMAINS, domain};
 use engine::ikev1::mode_config::MAX_RESOLVERS;
 use engine::site::{is_common, is_unicast};
 use serde::{Deserialize, Serialize};

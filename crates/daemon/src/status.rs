@@ -86,6 +86,9 @@ pub struct ProcessStatus {
     /// back.
     #[serde(default)]
     pub entries_put_back: u64,
+    /// Whether addresses, routes, blocks or resolvers that the tunnels need are still being set.
+    #[serde(default)]
+    pub is_setting_up: bool,
     /// Resident bytes of this process.
     pub resident_bytes: u64,
 }
@@ -134,6 +137,12 @@ pub struct ConnectionStatus {
     /// For a client that is up: the gateway's resolvers that this host asks.
     #[serde(default)]
     pub dns: Vec<IpAddr>,
+    /// For a client that is up: keys of DNSSEC that the gateway has given, as DS records.
+    #[serde(default)]
+    pub trust_anchors: Vec<String>,
+    /// The file with them.
+    #[serde(default)]
+    pub trust_anchor_file: Option<String>,
     /// For a client that is up: children that are not up, and where they lead.
     #[serde(default)]
     pub missing: Vec<String>,

@@ -17,12 +17,14 @@ use crate::suite::{EspSuite, IkeSuite, Ikev2Suite};
 use crate::time::Duration;
 
 mod check;
+mod pool;
 mod redirects;
 #[cfg(test)]
 mod tests;
 
 pub use crate::identity::IdentityPattern;
 pub use check::{Finding, Severity};
+pub use pool::Pool;
 pub use redirects::Redirects;
 
 /// The configuration of a node.
@@ -66,6 +68,8 @@ pub struct Connection {
     pub children: Vec<Child>,
     /// The families of inner addresses that we request by mode config.
     pub wants_inner: InnerFamilies,
+    /// IKEv2: domains for which a station takes keys of DNSSEC from its gateway (RFC 8598).
+    pub dnssec_domains: Vec<String>,
     /// Indices in [`Config::pools`] for the inner addresses of peers (tunnel mode) or for mapping
     /// peers (transport mode); at most one of each family.
     pub pools: Vec<usize>,
@@ -344,21 +348,6 @@ pub enum ChildLayer {
     Around,
 }
 
-/// A pool of inner addresses, and its settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pool {
-    /// Its key in the file.
-    pub name: String,
-    /// First and last address, one family.
-    pub first: IpAddr,
-    /// Last address.
-    pub last: IpAddr,
-    /// Resolvers.
-    pub dns: Vec<IpAddr>,
-    /// Domains whose names alone the resolvers are asked for; empty: all names.
-    pub domains: Vec<String>,
-}
-
 /// Limits on what strangers can make us hold.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -448,6 +437,7 @@ impl Connection {
             remote,
             children,
             wants_inner: InnerFamilies::default(),
+            dnssec_domains: Vec::new(),
             pools: Vec::new(),
             is_legacy: false,
             takes_rsa_sha1: false,

@@ -20,7 +20,7 @@ mod unanswered;
 pub use child::{ChildExchange, ChildOffer, ChildRequest, FirstChild, Groups, NegotiatedChild};
 pub use fact::{AgreedChild, Fact, Grant, RefusedChild, Remedy, Terms};
 pub use fault::{Fault, Refusal};
-pub use lease::{Lease, MAX_DOMAINS, Wanted, domain};
+pub use lease::{Lease, Wanted};
 pub use message_keys::{DirectionKeys, MessageKeys};
 pub use notification::{Complaint, Notification};
 pub use outbox::{Outbox, Received, Rejection, Sent, Size, Wear};

@@ -11,6 +11,7 @@ pub mod agent;
 pub mod ah;
 pub mod config;
 pub mod counters;
+pub mod dns;
 pub mod eap;
 pub mod endpoint;
 pub mod esp;

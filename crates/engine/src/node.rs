@@ -215,6 +215,8 @@ pub struct Node {
     familiar: Familiar,
     /// Hints to senders of what we do not have.
     hints: Bucket,
+    /// First messages of IKEv2 that we have looked at and refused.
+    refusals: Bucket,
     versions: Versions,
     /// Peers that may not use IKEv1 any more.
     upgraded: Upgraded,
@@ -260,6 +262,7 @@ impl Node {
             half_open: HalfOpen::default(),
             familiar: Familiar::default(),
             hints: Bucket::default(),
+            refusals: Bucket::default(),
             versions: Versions::default(),
             upgraded: Upgraded::default(),
             decoys: Decoys::new(seed),

@@ -8,6 +8,7 @@
 mod auth;
 mod cert;
 mod config;
+mod delegation_signer;
 mod delete;
 mod fragment;
 mod header;
@@ -27,6 +28,7 @@ pub use auth::{
 };
 pub use cert::{Certificate, CertificateEncoding, CertificateRequest, KEY_HASH_LEN};
 pub use config::{ConfigAttribute, ConfigKind, ConfigType, Configuration, MAX_CONFIG_ATTRIBUTES};
+pub use delegation_signer::DelegationSigner;
 pub use delete::{Delete, MAX_DELETED_SPIS};
 pub use fragment::FragmentNumbers;
 pub use header::{Exchange, Flags, HEADER_LEN, Header, Spi, Spis, VERSION_2};

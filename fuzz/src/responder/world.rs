@@ -229,6 +229,7 @@ pub fn config<P: Talker>() -> Config {
             last: [10, 99, 0, 6].into(),
             dns: vec![[10, 10, 0, 53].into()],
             domains: vec!["corp.example".into()],
+            trust_anchors: Vec::new(),
         }],
         limits: LIMITS,
         radius: None,

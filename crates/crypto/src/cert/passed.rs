@@ -69,6 +69,15 @@ impl Step {
     }
 }
 
+impl TrustStore {
+    /// Whether the authority at the end of a path that passed in another store is trusted here.
+    pub fn has_root_of(&self, path: &CertificatePath) -> bool {
+        let root = path.steps.last().map(|step| step.issuer.fingerprint());
+        // A pinned certificate may have no issuer: pins are looked at elsewhere.
+        root.is_none_or(|root| signers(self).any(|it| it.fingerprint() == root))
+    }
+}
+
 impl CertificatePath {
     pub(super) fn new(leaf: &Certificate, steps: Vec<Step>) -> Self {
         let leaf = Leaf::new(leaf);

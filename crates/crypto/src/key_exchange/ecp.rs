@@ -1,7 +1,8 @@
 //! NIST's curves (RFC 5903). A public value is two coordinates; the secret is the first coordinate.
 
 use aws_lc_rs::agreement::{
-    Algorithm, ECDH_P256, ECDH_P384, ECDH_P521, PrivateKey, UnparsedPublicKey, agree,
+    Algorithm, ECDH_P256, ECDH_P384, ECDH_P521, ParsedPublicKey, PrivateKey, UnparsedPublicKey,
+    agree,
 };
 use zeroize::Zeroizing;
 
@@ -35,6 +36,13 @@ const fn algorithm(curve: Curve) -> &'static Algorithm {
         Curve::P384 => &ECDH_P384,
         Curve::P521 => &ECDH_P521,
     }
+}
+
+/// Whether these coordinates are a point of the curve.
+pub(super) fn is_point(curve: Curve, coordinates: &[u8]) -> bool {
+    let point = [&[UNCOMPRESSED], coordinates].concat();
+    let point = UnparsedPublicKey::new(algorithm(curve), &point);
+    ParsedPublicKey::try_from(&point).is_ok()
 }
 
 impl Scalar {

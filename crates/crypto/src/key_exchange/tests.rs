@@ -158,8 +158,10 @@ fn points_outside_the_curve_are_refused() {
         for value in [off, vec![0; len], same, vec![0xff; len]] {
             let refused = initiator.finish(&value).err();
             assert_eq!(refused, Some(BadPublicValue::NotOnCurve), "{method:?}");
-            let refused = respond(method, &value, &mut stream(3)).err();
+            let mut random = stream(3);
+            let refused = respond(method, &value, &mut random).err();
             assert_eq!(refused, Some(BadPublicValue::NotOnCurve), "{method:?}");
+            assert_eq!(random.u32(), stream(3).u32(), "no pair was made for it");
         }
     }
 }

@@ -91,6 +91,7 @@ impl Gateway {
             last: Ipv4Addr::new(10, 127, 255, 254).into(),
             dns: Vec::new(),
             domains: Vec::new(),
+            trust_anchors: Vec::new(),
         };
         let config = config(connection, vec![pool]);
         let mut endpoint = Endpoint::new(config, &seed, OFFLOADS, vec![GATEWAY.into()]);
@@ -427,6 +428,7 @@ fn connection(
         },
         children: vec![child(terms)?],
         wants_inner: InnerFamilies::default(),
+        dnssec_domains: Vec::new(),
         pools: Vec::new(),
         is_legacy: true,
         takes_rsa_sha1: false,

@@ -347,6 +347,13 @@ fn left_behind(runtime_dir: &Path) -> String {
                 "; the resolvers are still those of the tunnel: `caravan down {name}` restores them"
             );
         }
+        if footprint.has_trust_anchors
+            && let Some(name) = footprint.connections.first()
+        {
+            text += &format!(
+                "; keys of DNSSEC are still those of the tunnel: `caravan down {name}` removes them"
+            );
+        }
     }
     text
 }

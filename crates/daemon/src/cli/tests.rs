@@ -47,6 +47,8 @@ fn commands_of_the_manual_parse() {
         "caravan up -c c.toml --timeout 90",
         "caravan up -c c.toml --detach --timeout 0",
         "caravan down",
+        "caravan check",
+        "caravan check c.toml -c c.toml",
         "caravan reload home --all",
         "caravan drain home --to sg2.example --off",
         "caravan pki issue --ca pki --name ms1 --bundle",
@@ -59,6 +61,16 @@ fn commands_of_the_manual_parse() {
         "caravan tunnel-agent revoke -c h.toml",
     ] {
         assert!(parse(line).is_err(), "{line}");
+    }
+}
+
+#[test]
+fn check_takes_its_file_as_the_commands_that_run_it_do() {
+    for line in ["caravan check c.toml", "caravan check -c c.toml"] {
+        match parse(line).expect(line).command {
+            Command::Check(args) => assert_eq!(args.named(), std::path::Path::new("c.toml")),
+            other => panic!("{other:?}"),
+        }
     }
 }
 

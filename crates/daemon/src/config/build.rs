@@ -2,6 +2,7 @@
 //! checks what types cannot.
 
 mod auth;
+mod dnssec;
 mod firewall;
 mod mobility;
 mod node_firewall;
@@ -22,7 +23,7 @@ use engine::config::{
     Child, ChildLayer, Childless, Config, Connection, Encapsulation, InnerFamilies, Pool,
     SELECTORS_MAX, Severity, Unique,
 };
-use engine::ike::{MAX_DOMAINS, domain};
+use engine::dns::{MAX_DOMAINS, domain};
 use engine::sa::{Mode, Protocol};
 use engine::selector::TrafficSelector;
 use engine::suite::{EspSuite, SuiteFault};
@@ -160,6 +161,7 @@ impl Builder<'_> {
         self.only_ikev2(name, table, connection.version)?;
         self.few_selectors(name, &connection)?;
         connection.redirects = self.redirects(loaded, name, table)?;
+        connection.dnssec_domains = self.dnssec_domains(loaded, name, table)?;
         phones::accept(&mut connection, table);
         proposals::with_long_numbers(&mut connection, table);
         if let Some(text) = unrouted_ports(&connection) {
@@ -255,6 +257,7 @@ impl Builder<'_> {
                 v4: family(true),
                 v6: family(false),
             },
+            dnssec_domains: Vec::new(),
             pools: self.pool_indices(&key("pools"), pools, &table.pools)?,
             is_legacy: table.legacy,
             takes_rsa_sha1: table.rsa_sha1,
@@ -410,12 +413,15 @@ impl Builder<'_> {
         } else {
             (selector.first, selector.last)
         };
+        let domains = self.domains(&format!("pools.{name}.domains"), table)?;
+        let key = format!("pools.{name}.dnssec_ta");
         Ok(Pool {
             name: name.to_owned(),
             first,
             last,
             dns: table.dns.clone(),
-            domains: self.domains(&format!("pools.{name}.domains"), table)?,
+            trust_anchors: self.trust_anchors(&key, table, &domains)?,
+            domains,
         })
     }
 
@@ -424,15 +430,8 @@ impl Builder<'_> {
             let text = "there is no resolver for them: add dns = [\"ADDRESS\"]";
             return Err(self.value(key, text));
         }
-        if table.domains.len() > MAX_DOMAINS {
-            let text = format!("{} are more than {MAX_DOMAINS}", table.domains.len());
-            return Err(self.value(key, &text));
-        }
-        let read = |text: &String| {
-            let no_name =
-                || self.value(key, &format!("{text:?} is no domain, such as corp.example"));
-            domain(text).ok_or_else(no_name)
-        };
+        self.few(key, table.domains.len(), MAX_DOMAINS)?;
+        let read = |text: &String| domain(text).ok_or_else(|| self.no_domain(key, text));
         table.domains.iter().map(read).collect()
     }
 

@@ -228,6 +228,11 @@ pub struct ConnectionTable {
     pub ppk_intermediate: bool,
     /// Ask for inner addresses: "0.0.0.0", "::", or one of each.
     pub vips: Vec<IpAddr>,
+    /// IKEv2: domains, such as "corp.example", for which a client takes keys of DNSSEC from its
+    /// gateway (RFC 8598), also for domains below them. It writes the keys to a file for a resolver
+    /// that validates. With them the gateway can speak for every name of these domains. Default:
+    /// none.
+    pub dnssec_domains: Vec<String>,
     /// Pools for the inner addresses of peers: one of IPv4, one of IPv6, or both.
     pub pools: Vec<String>,
     /// ESP in UDP. "auto": with every peer that supports NAT traversal (RFC 3947). true: always, or
@@ -323,6 +328,7 @@ impl ReadTable for ConnectionTable {
             ppk_required: keys.or("ppk_required", true)?,
             ppk_intermediate: keys.or("ppk_intermediate", true)?,
             vips: keys.given("vips")?,
+            dnssec_domains: keys.given("dnssec_domains")?,
             pools: keys.given("pools")?,
             encap: keys.given("encap")?,
             fragmentation: keys.or("fragmentation", true)?,
@@ -451,6 +457,10 @@ pub struct PoolTable {
     /// and its own resolvers for others (RFC 8598). Clients that cannot do that ask for all names.
     /// Default: all names.
     pub domains: Vec<String>,
+    /// Keys of DNSSEC for some of `domains`, each as a DS record, such as
+    /// "corp.example 43547 13 2 DIGEST" with the digest in hexadecimal. A client of IKEv2 that asks
+    /// for keys gets them (`dnssec_domains`).
+    pub dnssec_ta: Vec<String>,
 }
 
 impl ReadTable for PoolTable {
@@ -459,6 +469,7 @@ impl ReadTable for PoolTable {
             addrs: keys.needed("addrs", "write one, such as addrs = \"10.99.0.0/24\"")?,
             dns: keys.given("dns")?,
             domains: keys.given("domains")?,
+            dnssec_ta: keys.given("dnssec_ta")?,
         })
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use engine::config::{Config, Connection, Start};
-use engine::ike::MAX_DOMAINS;
+use engine::dns::{MAX_DOMAINS, TrustAnchor, is_within};
 use engine::node::{EndCause, Event, Node, Way, Ways};
 use engine::time::Instant;
 use tokio::sync::mpsc;
@@ -33,6 +33,8 @@ pub(super) struct Host {
     /// By connection: its lease, or its last one, which it requests again.
     leases: BTreeMap<String, Lease>,
     lease_file: LeaseFile,
+    /// By connection: keys of DNSSEC that came with its lease.
+    trust_anchors: BTreeMap<String, Vec<TrustAnchor>>,
     /// By connection: assigned resolvers that no tunnel leads to.
     refused_resolvers: BTreeMap<String, BTreeSet<IpAddr>>,
     /// This host's addresses that programs can use as a source.
@@ -80,6 +82,7 @@ impl Host {
             tun: tun.to_owned(),
             leases: BTreeMap::new(),
             lease_file,
+            trust_anchors: BTreeMap::new(),
             refused_resolvers: BTreeMap::new(),
             own: reach::own_addresses(tun),
             ways: Ways::default(),
@@ -140,6 +143,11 @@ impl Host {
         addresses
     }
 
+    /// The name of the process.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The name of the nftables table.
     pub(super) fn table(&self, loaded: &Loaded) -> String {
         Forwarding::new(&self.name, loaded).table()
@@ -193,6 +201,11 @@ impl Host {
         self.keeper.is_up_to_date()
     }
 
+    /// Whether the steward still works on the newest desired state. A refused one is tried later.
+    pub(super) fn is_setting_up(&self) -> bool {
+        !self.is_up_to_date() && self.refusal.is_none()
+    }
+
     /// The number of the newest desired state.
     pub(super) fn wanted(&self) -> u64 {
         self.keeper.wanted()
@@ -214,6 +227,7 @@ impl Host {
     pub(super) fn follow(&mut self, names: &[String], loaded: &Loaded) {
         self.revision += 1;
         self.leases.retain(|name, _| names.contains(name));
+        self.trust_anchors.retain(|name, _| names.contains(name));
         self.adopt(loaded);
         // Another policy may need another state although the node's state is the same.
         self.wanted = None;
@@ -260,7 +274,11 @@ impl Host {
                 addresses,
                 dns,
                 domains,
+                trust_anchors,
+                ..
             } => {
+                let anchors = trust_anchors.clone();
+                self.trust_anchors.insert(connection.clone(), anchors);
                 let lease = Lease {
                     addresses: addresses.clone(),
                     dns: dns.clone(),
@@ -294,6 +312,7 @@ impl Host {
         more: impl FnOnce(&mut Desired),
     ) {
         self.leases.retain(|name, _| !downed.contains(name));
+        self.trust_anchors.retain(|name, _| !downed.contains(name));
         let mut desired = Desired::default();
         let connections = self.config.connections.clone();
         for connection in connections.iter().filter(|c| !downed.contains(&c.name)) {
@@ -353,7 +372,10 @@ impl Host {
     fn resolvers(&mut self, loaded: &Loaded) -> Resolvers {
         if !loaded.daemon.dns {
             self.refused_resolvers.clear();
-            return Resolvers::default();
+            return Resolvers {
+                trust_anchors: self.all_trust_anchors(),
+                ..Resolvers::default()
+            };
         }
         let mut used = Vec::new();
         let mut domains = Some(BTreeSet::new());
@@ -385,7 +407,25 @@ impl Host {
         Resolvers {
             addresses: used,
             domains: domains.into_iter().flatten().collect(),
+            trust_anchors: self.all_trust_anchors(),
         }
+    }
+
+    /// The keys of DNSSEC of all connections, as DS records.
+    fn all_trust_anchors(&self) -> Vec<String> {
+        let names = self.config.connections.iter().map(|it| &it.name);
+        let all: BTreeSet<String> = names.flat_map(|it| self.trust_anchors_of(it)).collect();
+        all.into_iter().collect()
+    }
+
+    /// Those of one connection. A reload may have taken a domain from its list.
+    pub(super) fn trust_anchors_of(&self, connection: &str) -> Vec<String> {
+        let mut all = self.config.connections.iter();
+        let listed = all.find(|it| it.name == connection);
+        let listed = listed.map_or(&[][..], |it| &it.dnssec_domains);
+        let found = self.trust_anchors.get(connection).into_iter().flatten();
+        let found = found.filter(|it| is_within(&it.domain, listed));
+        found.map(ToString::to_string).collect()
     }
 
     /// The resolvers of a connection's lease that this host asks.

@@ -16,6 +16,7 @@ use super::mobility::Input as MobileInput;
 use super::mobility::surroundings::{closed, missing, unrouted};
 use super::{Process, sessions};
 use crate::console;
+use crate::dns::anchors;
 use crate::options::Role;
 use crate::planes::IoReport;
 use crate::status::convert::Traffic;
@@ -107,6 +108,10 @@ impl Process {
         connection.cannot_send = self.cannot_send(connection);
         if connection.state == ConnectionState::Established {
             connection.dns = self.host.resolvers_of(&connection.name);
+            connection.trust_anchors = self.host.trust_anchors_of(&connection.name);
+            let has_any = !connection.trust_anchors.is_empty();
+            let file = anchors::path(&self.options.runtime_dir, self.host.name());
+            connection.trust_anchor_file = has_any.then(|| file.display().to_string());
         }
     }
 
@@ -174,6 +179,7 @@ impl Process {
             refused_requests: 0,
             tables_put_back: 0,
             entries_put_back: 0,
+            is_setting_up: self.host.is_setting_up(),
             resident_bytes: resident_bytes(),
         }
     }
@@ -253,6 +259,8 @@ fn in_clear(name: String) -> ConnectionStatus {
         retry_in_s: None,
         cannot_send: None,
         dns: Vec::new(),
+        trust_anchors: Vec::new(),
+        trust_anchor_file: None,
         missing: Vec::new(),
         narrowed: Vec::new(),
         passed_over: Vec::new(),
@@ -331,6 +339,34 @@ pub(super) fn message(event: &Event) -> Option<String> {
     ))
 }
 
+/// Logs inner addresses and what has come with them.
+fn inner_address(event: &Event) {
+    let Event::InnerAddress {
+        connection,
+        addresses,
+        dns,
+        domains,
+        trust_anchors,
+        refused_anchors,
+    } = event
+    else {
+        return;
+    };
+    info!(connection, ?addresses, ?dns, ?domains, "inner address");
+    if !trust_anchors.is_empty() {
+        let keys: Vec<String> = trust_anchors.iter().map(ToString::to_string).collect();
+        info!(connection, ?keys, "keys of DNSSEC");
+    }
+    if !refused_anchors.is_empty() {
+        info!(
+            connection,
+            domains = ?refused_anchors,
+            "keys of DNSSEC are ignored: dnssec_domains does not name their domains, or they are \
+             malformed or too many"
+        );
+    }
+}
+
 /// Logs one event as one line, without secrets.
 pub(super) fn log(event: &Event) {
     match event {
@@ -377,12 +413,7 @@ pub(super) fn log(event: &Event) {
             spi_out = format!("{:08x}", spis.1),
             "child established"
         ),
-        Event::InnerAddress {
-            connection,
-            addresses,
-            dns,
-            domains,
-        } => info!(connection, ?addresses, ?dns, ?domains, "inner address"),
+        Event::InnerAddress { .. } => inner_address(event),
         Event::SessionBegan { stay } => sessions::began(stay),
         Event::SessionEnded { stay, summary } => sessions::ended(stay, summary),
         Event::PathProven { connection, path } => {

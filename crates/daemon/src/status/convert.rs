@@ -62,6 +62,8 @@ impl Traffic {
             retry_in_s: connection.retry_in.map(seconds),
             cannot_send: None,
             dns: Vec::new(),
+            trust_anchors: Vec::new(),
+            trust_anchor_file: None,
             missing: connection.missing,
             narrowed: connection.narrowed,
             passed_over: connection.passed_over,

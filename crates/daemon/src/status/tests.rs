@@ -74,6 +74,17 @@ fn people_are_told_of_a_post_quantum_pre_shared_key() {
 }
 
 #[test]
+fn people_are_told_of_keys_of_dnssec_and_of_their_file() {
+    let mut report = report();
+    assert!(!report.to_string().contains("DNSSEC"), "{report}");
+    let record = "corp.example. IN DS 43547 13 2 07";
+    report.connections[0].trust_anchors = vec![record.to_owned()];
+    report.connections[0].trust_anchor_file = Some("/run/caravan/home.trust-anchors".to_owned());
+    let words = format!("  keys of DNSSEC, in /run/caravan/home.trust-anchors:\n    {record}\n");
+    assert!(report.to_string().contains(&words), "{report}");
+}
+
+#[test]
 fn people_are_told_of_mobike_and_of_moves() {
     let mut report = report();
     assert!(!report.to_string().contains("MOBIKE"), "{report}");
@@ -127,6 +138,15 @@ fn people_are_told_what_is_deprecated_legacy_and_recorded() {
     ] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
+}
+
+#[test]
+fn people_are_told_while_the_host_is_not_ready() {
+    let mut report = report();
+    let words = "  host: addresses, routes or resolvers are still being set\n";
+    assert!(!report.to_string().contains(words), "{report}");
+    report.process.is_setting_up = true;
+    assert!(report.to_string().contains(words), "{report}");
 }
 
 #[test]

@@ -107,44 +107,59 @@ impl Display for ProcessStatus {
         if self.offloads.iter().any(|offload| !offload.in_force) {
             writeln!(f, "  without offload: {}", names(false))?;
         }
-        if let Some(steward) = self.steward {
-            let rights = match self.capabilities.is_empty() {
-                true => "no capabilities".to_owned(),
-                false => self.capabilities.join(", "),
-            };
-            let own: Vec<String> = [rights].iter().chain(&self.confined).cloned().collect();
-            writeln!(f, "  rights: {}", own.join(", "))?;
-            let its = self.steward_confined.join(", ");
-            writeln!(f, "  host steward: pid {steward}, {its}")?;
-            if self.refused_requests > 0 {
-                let count = self.refused_requests;
-                writeln!(
-                    f,
-                    "WARNING: the steward refused {count} requests: its log names them"
-                )?;
-            }
-            if self.tables_put_back > 0 {
-                let count = self.tables_put_back;
-                writeln!(
-                    f,
-                    "WARNING: another program removed or changed our nftables tables, put back \
-                     {count} times: the log names them"
-                )?;
-            }
-            if self.entries_put_back > 0 {
-                let count = self.entries_put_back;
-                writeln!(
-                    f,
-                    "WARNING: another program removed {count} of our rules and blocking routes, \
-                     which were put back"
-                )?;
-            }
+        if self.is_setting_up {
+            writeln!(
+                f,
+                "  host: addresses, routes or resolvers are still being set"
+            )?;
         }
+        self.steward_lines(f)?;
         if let Some(capture) = &self.capture {
             writeln!(
                 f,
                 "WARNING: packets and KEYS are being written to {capture} and beside it: anyone \
                  who reads them can decrypt the traffic"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl ProcessStatus {
+    /// The rights of both processes, and what the steward has seen.
+    fn steward_lines(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Some(steward) = self.steward else {
+            return Ok(());
+        };
+        let rights = match self.capabilities.is_empty() {
+            true => "no capabilities".to_owned(),
+            false => self.capabilities.join(", "),
+        };
+        let own: Vec<String> = [rights].iter().chain(&self.confined).cloned().collect();
+        writeln!(f, "  rights: {}", own.join(", "))?;
+        let its = self.steward_confined.join(", ");
+        writeln!(f, "  host steward: pid {steward}, {its}")?;
+        if self.refused_requests > 0 {
+            let count = self.refused_requests;
+            writeln!(
+                f,
+                "WARNING: the steward refused {count} requests: its log names them"
+            )?;
+        }
+        if self.tables_put_back > 0 {
+            let count = self.tables_put_back;
+            writeln!(
+                f,
+                "WARNING: another program removed or changed our nftables tables, put back \
+                 {count} times: the log names them"
+            )?;
+        }
+        if self.entries_put_back > 0 {
+            let count = self.entries_put_back;
+            writeln!(
+                f,
+                "WARNING: another program removed {count} of our rules and blocking routes, \
+                 which were put back"
             )?;
         }
         Ok(())
@@ -199,6 +214,11 @@ impl Display for ConnectionStatus {
         if !self.dns.is_empty() {
             let all: Vec<String> = self.dns.iter().map(ToString::to_string).collect();
             writeln!(f, "  resolvers: {}", all.join(", "))?;
+        }
+        if let Some(file) = &self.trust_anchor_file {
+            writeln!(f, "  keys of DNSSEC, in {file}:")?;
+            let mut all = self.trust_anchors.iter();
+            all.try_for_each(|record| writeln!(f, "    {record}"))?;
         }
         self.sessions.iter().try_for_each(|session| session.fmt(f))
     }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use engine::config::Connection;
+use engine::dns::{MAX_DOMAINS, MAX_TRUST_ANCHORS, TrustAnchor, domain, is_within};
 use engine::firewall::access::Origin;
-use engine::ike::{MAX_DOMAINS, domain};
 use engine::ikev1::mode_config::MAX_RESOLVERS;
 use engine::sa::Mode;
 use engine::site::is_unicast;
@@ -68,6 +68,9 @@ pub enum Refusal {
     /// Longer than a lease can make the list.
     #[error("{0} domains are more than {MAX_DOMAINS}")]
     Domains(usize),
+    /// No DS record, or one of a domain for which no connection takes keys.
+    #[error("no connection takes the key {0:?}")]
+    TrustAnchor(String),
 }
 
 /// The destinations of one connection.
@@ -90,13 +93,15 @@ pub struct Allowed {
     connections: BTreeMap<String, Reach>,
     mobility: Option<Mobility>,
     dns: bool,
+    /// Domains for which connections take keys of DNSSEC.
+    dnssec_domains: Vec<String>,
 }
 
 impl Allowed {
     /// From a configuration, without resolving names.
     pub fn new(loaded: &Loaded) -> Self {
         let all = loaded.engine.connections.iter();
-        let named = all.map(|connection| {
+        let named = all.clone().map(|connection| {
             let reach = Reach {
                 prefixes: blocks::reach(connection, &loaded.engine),
                 has_strangers: has_strangers(connection),
@@ -111,6 +116,7 @@ impl Allowed {
             connections: named.collect(),
             mobility: loaded.mobility.clone(),
             dns: loaded.daemon.dns,
+            dnssec_domains: all.flat_map(|it| it.dnssec_domains.clone()).collect(),
         }
     }
 
@@ -153,7 +159,8 @@ impl Allowed {
         self.check_roaming(&desired.roaming)?;
         self.check_visitors(&desired.roaming, local)?;
         self.check_resolvers(&resolvers.addresses)?;
-        check_domains(&resolvers.domains)
+        check_domains(&resolvers.domains)?;
+        self.check_anchors(&resolvers.trust_anchors)
     }
 
     /// The address that the part in Mobile IPv4 has on the tunnel device.
@@ -320,6 +327,20 @@ impl Allowed {
             return Err(Refusal::Resolver(*strange));
         }
         self.bounded("resolvers", resolvers.len(), MAX_RESOLVERS)
+    }
+
+    /// They become lines of a file that other programs read.
+    fn check_anchors(&self, records: &[String]) -> Result<(), Refusal> {
+        let is_taken = |record: &String| {
+            let anchor = record.parse::<TrustAnchor>();
+            anchor.is_ok_and(|it| {
+                it.to_string() == *record && is_within(&it.domain, &self.dnssec_domains)
+            })
+        };
+        if let Some(strange) = records.iter().find(|it| !is_taken(it)) {
+            return Err(Refusal::TrustAnchor(strange.clone()));
+        }
+        self.bounded("keys of DNSSEC", records.len(), MAX_TRUST_ANCHORS)
     }
 
     fn bounded(&self, what: &'static str, count: usize, each: usize) -> Result<(), Refusal> {

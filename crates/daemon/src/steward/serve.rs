@@ -18,7 +18,7 @@ use super::allowed::Allowed;
 use super::{Counts, REQUEST_BYTES_MAX, Reply, Request, parse, read_frame, write_frame};
 use crate::config::{self, Loaded, Mobility, Names};
 use crate::control::sockets::Sockets;
-use crate::dns::Resolvers;
+use crate::dns::{Resolvers, anchors};
 use crate::footprint::{self, FootprintFile};
 use crate::nft::links::Links;
 use crate::nft::watch::{Disturbance, Watch};
@@ -340,7 +340,16 @@ impl Server {
         if self.order.role == Role::Station && before != refusing(&self.file) {
             blocks::bind(&mut self.file);
         }
-        if self.loaded.daemon.dns && resolvers != self.resolvers {
+        self.take_resolvers(resolvers);
+        Ok(())
+    }
+
+    /// A failure is only logged: the tunnel works without them.
+    fn take_resolvers(&mut self, resolvers: Resolvers) {
+        if resolvers == self.resolvers {
+            return;
+        }
+        if self.loaded.daemon.dns {
             let name = self.forwarding().name;
             let state = leases::folder(&self.order.state_dir, &name);
             let tun = &self.loaded.daemon.tun;
@@ -350,9 +359,13 @@ impl Server {
                     resolvers.addresses
                 );
             }
-            self.resolvers = resolvers;
         }
-        Ok(())
+        if resolvers.trust_anchors != self.resolvers.trust_anchors
+            && let Err(error) = anchors::take(&resolvers.trust_anchors, &mut self.file)
+        {
+            warn!("cannot write the keys of DNSSEC: {error}");
+        }
+        self.resolvers = resolvers;
     }
 
     /// Both processes read the same files and find the same errors.

@@ -1,6 +1,6 @@
 //! Requests that an attacker in the network process may send to its steward.
 
-use engine::ike::MAX_DOMAINS;
+use engine::dns::{MAX_DOMAINS, MAX_TRUST_ANCHORS};
 use proptest::prelude::*;
 use tokio::io::duplex;
 
@@ -37,6 +37,7 @@ fn station() -> (Desired, Resolvers) {
     let resolvers = Resolvers {
         addresses: vec!["10.10.0.53".parse().unwrap()],
         domains: vec!["corp.example".into()],
+        trust_anchors: Vec::new(),
     };
     (desired, resolvers)
 }
@@ -183,6 +184,57 @@ fn addresses_and_resolvers_that_nobody_can_lend_are_refused() {
     );
 }
 
+fn key(domain: &str, tag: usize) -> String {
+    format!("{domain}. IN DS {tag} 13 1 {}", "07".repeat(20))
+}
+
+#[test]
+fn keys_of_dnssec_of_domains_that_no_connection_lists_are_refused() {
+    let listed = STATION.replacen(
+        "legacy = true\n",
+        "legacy = true\ndnssec_domains = [\"corp.example\"]\n",
+        1,
+    );
+    let add = |text: &str, record: &str| {
+        let record = record.to_owned();
+        judged(text, |_, it| it.trust_anchors.push(record))
+    };
+    for domain in ["corp.example", "lab.corp.example"] {
+        let record = key(domain, 1);
+        assert_eq!(add(&listed, &record), Ok(()));
+        let refusal = Refusal::TrustAnchor(record.clone());
+        assert_eq!(add(STATION, &record), Err(refusal));
+    }
+    let good = key("corp.example", 1);
+    for strange in [
+        key("lab.example", 1),
+        key("", 1),
+        good.replace("IN DS ", ""),
+        good.to_lowercase(),
+        good.replace("07", ""),
+        format!("{good}\nlab.example. IN DS 1 13 1 00"),
+        format!("{good} "),
+    ] {
+        let refusal = Refusal::TrustAnchor(strange.clone());
+        assert_eq!(add(&listed, &strange), Err(refusal));
+    }
+    let many = |_: &mut Desired, it: &mut Resolvers| {
+        let tags = 0..=MAX_TRUST_ANCHORS;
+        it.trust_anchors = tags.map(|tag| key("corp.example", tag)).collect();
+    };
+    assert!(matches!(
+        judged(&listed, many),
+        Err(Refusal::TooMany { .. })
+    ));
+    // Without its resolvers, too: another program on this host may ask them.
+    let silent = format!("[daemon]\ndns = false\n{listed}");
+    let keys = |_: &mut Desired, it: &mut Resolvers| {
+        it.addresses.clear();
+        it.trust_anchors.push(good.clone());
+    };
+    assert_eq!(judged(&silent, keys), Ok(()));
+}
+
 #[test]
 fn a_source_of_the_other_family_is_refused() {
     let of_other = |desired: &mut Desired, _: &mut Resolvers| {
@@ -244,7 +296,11 @@ fn request() -> impl Strategy<Value = Request> {
             };
             let desired = Box::new(desired);
             let domains = vec!["corp.example".into()];
-            let resolvers = Resolvers { addresses, domains };
+            let resolvers = Resolvers {
+                addresses,
+                domains,
+                trust_anchors: vec![key("corp.example", 1)],
+            };
             Request::Apply { desired, resolvers }
         }),
         (list.clone(), list).prop_map(|(peers, named)| Request::Ways { peers, named }),
@@ -298,15 +354,17 @@ proptest! {
 #[test]
 fn words_beyond_the_list_are_no_requests() {
     let plain = r#"{"request": "apply", "desired": {"addresses": [], "routes": {}, "blocks": {},
-        "passing": [], "rules": []}, "resolvers": {"addresses": [], "domains": []}}"#;
+        "passing": [], "rules": []},
+        "resolvers": {"addresses": [], "domains": [], "trust_anchors": []}}"#;
     assert!(parse(plain.as_bytes()).is_ok());
     for text in [
         r#"{"request": "apply", "desired": {"addresses": [], "routes": {}, "blocks": {},
-            "passing": [], "rules": []}, "resolvers": {"addresses": [], "domains": []},
+            "passing": [], "rules": []},
+            "resolvers": {"addresses": [], "domains": [], "trust_anchors": []},
             "nft": "add table inet x"}"#,
         r#"{"request": "apply", "desired": {"addresses": [], "routes": {}, "blocks": {},
             "passing": [], "rules": [], "table": 254},
-            "resolvers": {"addresses": [], "domains": []}}"#,
+            "resolvers": {"addresses": [], "domains": [], "trust_anchors": []}}"#,
         r#"{"request": "device", "mtu": 1400, "tun": "eth0"}"#,
         r#"{"request": "run"}"#,
         r#"{"request": "device", "mtu": 65536}"#,

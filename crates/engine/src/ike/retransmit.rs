@@ -204,8 +204,10 @@ pub enum Duplicate {
 impl Answered {
     /// Sends `answer` (`None`: no answer is due) and remembers it.
     pub fn send(request: &[u8], answer: Option<Sent>, out: &mut Outbox) -> Self {
-        out.messages.extend(answer.clone());
-        Self::sent(request, answer)
+        // A clone has no room to spare, and stays for minutes.
+        let kept = answer.clone();
+        out.messages.extend(answer);
+        Self::sent(request, kept)
     }
 
     /// Remembers an answer that was already sent.

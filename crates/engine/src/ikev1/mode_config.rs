@@ -184,6 +184,7 @@ pub fn requested(
             },
             addresses: addresses(&request.attributes),
             wants_domains: false,
+            wants_anchors: false,
         },
         wants_netmask: asks_for(request, ConfigKind::InternalIp4Netmask),
         iv,

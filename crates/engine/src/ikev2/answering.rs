@@ -149,9 +149,8 @@ impl Answering {
         let Some((chosen, candidates)) = proposal::choose_connections(candidates, offered, &peer)
         else {
             tell(notify(NotifyType::NoProposalChosen), out);
-            let suites = |it: &Arc<Connection>| it.ikev2_proposals.clone();
-            let all: Vec<Ikev2Suite> = candidates.iter().flat_map(suites).collect();
-            return Err(proposal::nothing_in_common(&all, offered));
+            let suites = proposal::all_suites(candidates);
+            return Err(proposal::nothing_in_common(&suites, offered));
         };
         let method = chosen.suite.method.number();
         if theirs.method != method {

@@ -217,7 +217,9 @@ impl Authenticating {
         chain.extend(ppk.iter().flat_map(|ppk| naming(ppk, without.take())));
         let maker = wishes.maker.as_ref();
         chain.extend(maker.map(|it| it.notify(self.sa.spis)));
-        chain.extend(configuration::request(connection.wants_inner, &wishes.had));
+        let (families, had) = (connection.wants_inner, &wishes.had);
+        let wants_anchors = !connection.dnssec_domains.is_empty();
+        chain.extend(configuration::request(families, had, wants_anchors));
         if wishes.is_first_contact {
             chain.push(notify(NotifyType::InitialContact));
         }
@@ -411,7 +413,8 @@ impl Authenticating {
         session.begin_mobility(parts, &own, at);
         if families.is_any() {
             let reply = parts.configuration;
-            let lease = reply.map(|it| configuration::lease(it, families));
+            let listed = &self.connection.dnssec_domains;
+            let lease = reply.map(|it| configuration::lease(it, families, listed));
             facts.push(Fact::Lease(Some(lease.unwrap_or_default())));
         }
         if let Some(asked) = child {

@@ -1,9 +1,9 @@
 //! The configuration payload: inner addresses and resolvers (RFC 7296 §2.19, §3.15).
 //!
-//! Split DNS (RFC 8598): the domains for whose names alone the resolvers are asked. Keys for DNSSEC
-//! (INTERNAL_DNSSEC_TA) are neither requested, given nor used: a client that has no list of domains
-//! for which it takes them must not use any (RFC 8598 §6), and there is no such list here. The
-//! host's resolver would take a key for all programs, so a gateway could speak for any domain.
+//! Split DNS (RFC 8598): the domains for whose names alone the resolvers are asked, and keys of
+//! DNSSEC for them (INTERNAL_DNSSEC_TA). A gateway gives keys to who asks. A station asks, and
+//! takes any, only for domains that its owner has listed (RFC 8598 §6): with a key a gateway could
+//! speak for any domain.
 //!
 //! Left out: subnets, NetBIOS and DHCP servers, and application versions.
 
@@ -12,15 +12,23 @@ use std::net::IpAddr;
 use wire::ikev2::{ConfigAttribute, ConfigKind, ConfigType, Configuration, Payload};
 
 use crate::config::InnerFamilies;
-use crate::ike::{Lease, MAX_DOMAINS, Wanted, domain};
+use crate::dns::{MAX_DOMAINS, MAX_TRUST_ANCHORS, TrustAnchor, domain, is_within};
+use crate::ike::{Lease, Wanted};
 use crate::site::is_unicast;
 
 /// Resolvers of a lease at most. Further ones are skipped.
 pub(super) const MAX_RESOLVERS: usize = 8;
 
+/// What stands for the domain of a key that comes without one.
+const NO_DOMAIN: &str = "none";
+
 /// A request for addresses of these families, those that we `had` before if there are any. `None`:
 /// no family.
-pub(super) fn request(families: InnerFamilies, had: &[IpAddr]) -> Option<Payload> {
+pub(super) fn request(
+    families: InnerFamilies,
+    had: &[IpAddr],
+    wants_anchors: bool,
+) -> Option<Payload> {
     let ask = |kind: ConfigKind, is_v4: bool| {
         let last = had.iter().find(|it| it.is_ipv4() == is_v4);
         last.map_or(ConfigAttribute::request(kind), |it| {
@@ -37,6 +45,9 @@ pub(super) fn request(families: InnerFamilies, had: &[IpAddr]) -> Option<Payload
         attributes.push(ConfigAttribute::request(ConfigKind::InternalIp6Dns));
     }
     attributes.push(ConfigAttribute::request(ConfigKind::InternalDnsDomain));
+    if wants_anchors {
+        attributes.push(ConfigAttribute::request(ConfigKind::InternalDnssecTa));
+    }
     families
         .is_any()
         .then(|| payload(ConfigType::Request, attributes))
@@ -50,10 +61,13 @@ pub(super) fn wanted(configuration: &Configuration) -> Option<Wanted> {
         v6: has(ConfigKind::InternalIp6Address),
     };
     let is_request = configuration.kind == ConfigType::Request && families.is_any();
+    let wants_domains = has(ConfigKind::InternalDnsDomain);
     is_request.then(|| Wanted {
         families,
         addresses: addresses(configuration),
-        wants_domains: has(ConfigKind::InternalDnsDomain),
+        wants_domains,
+        // Who asks for keys must ask for domains as well (RFC 8598 §3.1).
+        wants_anchors: wants_domains && has(ConfigKind::InternalDnssecTa),
     })
 }
 
@@ -77,12 +91,22 @@ pub(super) fn reply(lease: &Lease) -> Payload {
     let dns = lease.dns.iter().take(MAX_RESOLVERS).map(resolver);
     // Without resolvers there is nobody to ask (RFC 8598 §3.2).
     let domains = lease.domains.iter().filter(|_| !lease.dns.is_empty());
-    let domains = domains.map(|it| ConfigAttribute::domain(it));
+    let domains = domains.flat_map(|domain| {
+        // Its keys come right after it (RFC 8598 §3.2).
+        let keys = lease.trust_anchors.iter();
+        let keys = keys.filter(move |it| it.domain == *domain);
+        let keys = keys.map(|it| ConfigAttribute::trust_anchor(&it.signer));
+        core::iter::once(ConfigAttribute::domain(domain)).chain(keys)
+    });
     payload(ConfigType::Reply, lent.chain(dns).chain(domains).collect())
 }
 
-/// The lease of a reply, for the requested families.
-pub(super) fn lease(configuration: &Configuration, families: InnerFamilies) -> Lease {
+/// The lease of a reply, for the requested families. `listed`: domains for which we take keys.
+pub(super) fn lease(
+    configuration: &Configuration,
+    families: InnerFamilies,
+    listed: &[String],
+) -> Lease {
     let mut lease = Lease {
         addresses: addresses(configuration),
         ..Lease::default()
@@ -105,7 +129,54 @@ pub(super) fn lease(configuration: &Configuration, families: InnerFamilies) -> L
     if !lease.dns.is_empty() {
         lease.domains = domains(configuration);
     }
+    if !listed.is_empty() {
+        lease.take_anchors(configuration, listed);
+    }
     lease
+}
+
+impl Lease {
+    /// Takes the keys of accepted domains that are listed, or below a listed one. All others are
+    /// ignored (RFC 8598 §6), and a malformed one never ends a session.
+    fn take_anchors(&mut self, configuration: &Configuration, listed: &[String]) {
+        let mut last: Option<String> = None;
+        for attribute in &configuration.attributes {
+            match attribute.kind {
+                ConfigKind::InternalDnsDomain => last = attribute.to_domain().and_then(domain),
+                ConfigKind::InternalDnssecTa => self.take_anchor(attribute, last.clone(), listed),
+                // A key is about the domain right before it and its keys (RFC 8598 §4.2).
+                _ => last = None,
+            }
+        }
+    }
+
+    fn take_anchor(
+        &mut self,
+        attribute: &ConfigAttribute,
+        domain: Option<String>,
+        listed: &[String],
+    ) {
+        let accepted = domain.filter(|it| self.domains.contains(it));
+        let anchor = accepted.as_ref().filter(|it| is_within(it, listed));
+        let anchor = anchor.and_then(|domain| {
+            Some(TrustAnchor {
+                domain: domain.clone(),
+                signer: attribute.to_trust_anchor()?,
+            })
+        });
+        match anchor {
+            Some(anchor) if self.trust_anchors.contains(&anchor) => {}
+            Some(anchor) if self.trust_anchors.len() < MAX_TRUST_ANCHORS => {
+                self.trust_anchors.push(anchor);
+            }
+            _ => {
+                let of = accepted.unwrap_or_else(|| NO_DOMAIN.to_owned());
+                if !self.refused_anchors.contains(&of) {
+                    self.refused_anchors.push(of);
+                }
+            }
+        }
+    }
 }
 
 /// The domains, in lower case, without repetitions; empty if they are too many, or one is no name.
@@ -155,6 +226,8 @@ fn payload(kind: ConfigType, attributes: Vec<ConfigAttribute>) -> Payload {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn ip(text: &str) -> IpAddr {
@@ -173,11 +246,11 @@ mod tests {
     #[test]
     fn a_request_is_read_as_it_was_meant() {
         let had = [ip("10.9.0.7")];
-        let asked = inside(request(BOTH, &had).expect("a request"));
+        let asked = inside(request(BOTH, &had, false).expect("a request"));
         let wanted = wanted(&asked).expect("read");
         assert_eq!(wanted.families, BOTH);
         assert_eq!(wanted.addresses, had);
-        assert!(request(InnerFamilies::default(), &had).is_none());
+        assert!(request(InnerFamilies::default(), &had, true).is_none());
     }
 
     #[test]
@@ -186,9 +259,10 @@ mod tests {
             addresses: vec![ip("10.9.0.7"), ip("2001:db8::7")],
             dns: vec![ip("10.9.0.1"), ip("2001:db8::1"), ip("10.9.0.1")],
             domains: vec!["corp.example".into()],
+            ..Lease::default()
         };
         let reply = inside(reply(&lent));
-        let read = lease(&reply, BOTH);
+        let read = lease(&reply, BOTH, &[]);
         assert_eq!(read.addresses, lent.addresses);
         assert_eq!(read.dns, lent.dns[..2]);
         assert_eq!(read.domains, lent.domains);
@@ -196,8 +270,8 @@ mod tests {
             v4: true,
             v6: false,
         };
-        assert_eq!(lease(&reply, v4).addresses, [ip("10.9.0.7")]);
-        assert_eq!(lease(&reply, v4).dns, [ip("10.9.0.1")]);
+        assert_eq!(lease(&reply, v4, &[]).addresses, [ip("10.9.0.7")]);
+        assert_eq!(lease(&reply, v4, &[]).dns, [ip("10.9.0.1")]);
         // A reply is no request, and a lease of the unspecified address is none.
         assert_eq!(wanted(&reply), None);
         let nowhere = Lease {
@@ -205,7 +279,7 @@ mod tests {
             ..Lease::default()
         };
         assert!(
-            lease(&inside(super::reply(&nowhere)), BOTH)
+            lease(&inside(super::reply(&nowhere)), BOTH, &[])
                 .addresses
                 .is_empty()
         );
@@ -216,13 +290,14 @@ mod tests {
             addresses: vec![ip("10.9.0.7")],
             dns: vec![ip("10.9.0.1")],
             domains: names.iter().map(|it| (*it).to_owned()).collect(),
+            ..Lease::default()
         };
-        lease(&inside(reply(&lent)), BOTH).domains
+        lease(&inside(reply(&lent)), BOTH, &[]).domains
     }
 
     #[test]
     fn domains_are_taken_all_or_none() {
-        let asked = inside(request(BOTH, &[]).expect("a request"));
+        let asked = inside(request(BOTH, &[], false).expect("a request"));
         assert!(wanted(&asked).expect("read").wants_domains);
         let two = ["Corp.Example.", "corp.example", "_sip.lab.example"];
         assert_eq!(domains_of(&two), ["corp.example", "_sip.lab.example"]);
@@ -246,37 +321,183 @@ mod tests {
             addresses: vec![ip("10.9.0.7")],
             dns: Vec::new(),
             domains: vec!["corp.example".into()],
+            ..Lease::default()
         };
         let reply = inside(reply(&unasked));
         assert_eq!(reply.attributes.len(), 1, "nobody to ask");
     }
 
-    #[test]
-    fn keys_for_dnssec_are_not_requested_given_or_used() {
-        let is_key = |it: &ConfigAttribute| it.kind == ConfigKind::InternalDnssecTa;
-        let asked = inside(request(BOTH, &[ip("10.9.0.7")]).expect("a request"));
-        assert!(!asked.attributes.iter().any(is_key));
-        // Who asks for them gets the same answer as others.
-        let mut asks = asked.clone();
-        let wish = ConfigAttribute::request(ConfigKind::InternalDnssecTa);
-        asks.attributes.push(wish);
-        assert_eq!(wanted(&asks), wanted(&asked));
-        // RFC 8598 §4.2: key tag, algorithm, digest type and digest, after the domain.
-        let lent = Lease {
+    /// Three domains, and two keys of the first and one of the second.
+    fn signed() -> Lease {
+        let anchor = |text: &str| text.parse().unwrap();
+        let digest = "07".repeat(32);
+        Lease {
             addresses: vec![ip("10.9.0.7")],
             dns: vec![ip("10.9.0.1")],
-            domains: vec!["corp.example".into(), "lab.example".into()],
-        };
-        let plain = inside(reply(&lent));
-        assert!(!plain.attributes.iter().any(is_key));
-        let mut with_keys = plain.clone();
-        for at in (1..=plain.attributes.len()).rev() {
-            let key = ConfigAttribute {
-                kind: ConfigKind::InternalDnssecTa,
-                value: [&[0x4F, 0x66, 13, 2][..], &[7; 32]].concat(),
-            };
-            with_keys.attributes.insert(at, key);
+            domains: ["corp.example", "lab.example", "a.corp.example"]
+                .map(str::to_owned)
+                .into(),
+            trust_anchors: vec![
+                anchor(&format!("corp.example 1 13 2 {digest}")),
+                anchor(&format!("lab.example 2 13 2 {digest}")),
+                anchor(&format!("corp.example 3 13 2 {digest}")),
+            ],
+            ..Lease::default()
         }
-        assert_eq!(lease(&with_keys, BOTH), lent);
+    }
+
+    fn taken(reply: &Configuration, listed: &[&str]) -> (Vec<String>, Vec<String>) {
+        let listed: Vec<String> = listed.iter().map(|it| (*it).to_owned()).collect();
+        let lease = lease(reply, BOTH, &listed);
+        let keys = lease.trust_anchors.iter();
+        let brief = |it: &TrustAnchor| {
+            let signer = it.signer.to_string();
+            let tag = signer.split(' ').next().unwrap_or_default();
+            format!("{} {tag}", it.domain)
+        };
+        (keys.map(brief).collect(), lease.refused_anchors)
+    }
+
+    #[test]
+    fn keys_of_dnssec_are_asked_for_with_a_list_and_with_domains() {
+        let asks = |configuration: &Configuration| {
+            let wanted = wanted(configuration).expect("read");
+            (wanted.wants_domains, wanted.wants_anchors)
+        };
+        let plain = inside(request(BOTH, &[], false).expect("a request"));
+        assert_eq!(asks(&plain), (true, false));
+        let mut asked = inside(request(BOTH, &[], true).expect("a request"));
+        assert_eq!(asks(&asked), (true, true));
+        asked
+            .attributes
+            .retain(|it| it.kind != ConfigKind::InternalDnsDomain);
+        assert_eq!(asks(&asked), (false, false));
+    }
+
+    #[test]
+    fn keys_of_dnssec_follow_their_domain() {
+        let reply = inside(reply(&signed()));
+        let kinds: Vec<ConfigKind> = reply.attributes.iter().map(|it| it.kind).collect();
+        let (domain, key) = (ConfigKind::InternalDnsDomain, ConfigKind::InternalDnssecTa);
+        assert_eq!(kinds[2..], [domain, key, key, domain, key, domain]);
+        let read = lease(&reply, BOTH, &signed().domains);
+        assert_eq!(read.refused_anchors, [""; 0]);
+        let mut expected = signed().trust_anchors;
+        expected.swap(1, 2);
+        assert_eq!(read.trust_anchors, expected);
+    }
+
+    #[test]
+    fn keys_of_dnssec_are_taken_for_listed_domains_alone() {
+        let reply = inside(reply(&signed()));
+        let all = ["corp.example 1", "corp.example 3", "lab.example 2"];
+        let none = || (vec![], vec![]);
+        assert_eq!(taken(&reply, &[]), none());
+        let of = |keys: &[&str], refused: &[&str]| {
+            let owned = |all: &[&str]| all.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+            (owned(keys), owned(refused))
+        };
+        assert_eq!(taken(&reply, &["example"]), of(&all, &[]));
+        let corp = of(&all[..2], &["lab.example"]);
+        assert_eq!(taken(&reply, &["corp.example"]), corp);
+        let neither = of(&[], &["corp.example", "lab.example"]);
+        assert_eq!(taken(&reply, &["a.corp.example", "ab.example"]), neither);
+        // No domain counts if one of them is no name, and then no key does.
+        let mut torn = reply.clone();
+        torn.attributes.push(ConfigAttribute::domain("a b"));
+        assert_eq!(taken(&torn, &["example"]), of(&[], &["none"]));
+    }
+
+    #[test]
+    fn malformed_and_lost_keys_of_dnssec_are_ignored() {
+        let good = inside(reply(&signed()));
+        let key = |value: &[u8]| ConfigAttribute {
+            kind: ConfigKind::InternalDnssecTa,
+            value: value.to_vec(),
+        };
+        let with = |at: usize, attribute: ConfigAttribute| {
+            let mut reply = good.clone();
+            reply.attributes.insert(at, attribute);
+            taken(&reply, &["example"])
+        };
+        let (all, _) = taken(&good, &["example"]);
+        // RFC 8598 §4.2: key tag, algorithm, digest type and digest.
+        let long = [&[0, 9, 13, 2][..], &[7; 33]].concat();
+        let odd = [&[0, 9, 13, 3][..], &[7; 32]].concat();
+        let all_bad: [&[u8]; 5] = [&[], &[0, 9, 13], &long[..4], &long, &odd];
+        for bad in all_bad {
+            let (keys, refused) = with(4, key(bad));
+            assert_eq!(
+                (keys, refused),
+                (all.clone(), vec!["corp.example".to_owned()])
+            );
+        }
+        let stray = key(&long[..36]);
+        let (keys, refused) = with(0, stray.clone());
+        assert_eq!((keys, refused), (all.clone(), vec!["none".to_owned()]));
+        // Something else between the domain and its key.
+        let subnet = ConfigAttribute::subnet(ip("10.1.0.0"), 16);
+        let mut reply = good.clone();
+        reply.attributes.splice(8..8, [subnet, stray]);
+        assert_eq!(taken(&reply, &["example"]), (all, vec!["none".to_owned()]));
+    }
+
+    #[test]
+    fn more_keys_of_dnssec_than_a_lease_may_have_are_ignored() {
+        let mut lent = signed();
+        let anchor = |tag: usize| format!("corp.example {tag} 13 1 {}", "07".repeat(20));
+        let many = (0..=MAX_TRUST_ANCHORS).map(|tag| anchor(tag).parse().unwrap());
+        lent.trust_anchors = many.collect();
+        let reply = inside(reply(&lent));
+        let (keys, refused) = taken(&reply, &["corp.example"]);
+        assert_eq!(keys.len(), MAX_TRUST_ANCHORS);
+        assert_eq!(refused, ["corp.example"]);
+        let mut twice = signed();
+        twice.trust_anchors.extend(signed().trust_anchors);
+        let read = lease(&inside(super::reply(&twice)), BOTH, &signed().domains);
+        assert_eq!(read.trust_anchors.len(), 3);
+    }
+
+    /// Domains, keys, and now and then something else.
+    fn attribute() -> impl Strategy<Value = ConfigAttribute> {
+        let names = vec![
+            "corp.example",
+            "a.corp.example",
+            "lab.example",
+            "Corp.Example.",
+        ];
+        let domain = prop::sample::select(names).prop_map(ConfigAttribute::domain);
+        let key = (0u8..5, 0usize..60).prop_map(|(kind, len)| ConfigAttribute {
+            kind: ConfigKind::InternalDnssecTa,
+            value: [&[0, 1, 13, kind][..], &vec![7; len][..]].concat(),
+        });
+        let good = any::<[u8; 32]>().prop_map(|digest| ConfigAttribute {
+            kind: ConfigKind::InternalDnssecTa,
+            value: [&[0, 1, 13, 2][..], &digest].concat(),
+        });
+        let other = (0u16..30, prop::collection::vec(any::<u8>(), 0..20));
+        let other = other.prop_map(|(kind, value)| ConfigAttribute {
+            kind: kind.into(),
+            value,
+        });
+        prop_oneof![8 => domain, 4 => key, 8 => good, 1 => other]
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_gateway_says_no_key_is_of_a_domain_that_is_not_listed(
+            attributes in prop::collection::vec(attribute(), 0..40)
+        ) {
+            let resolver = ConfigAttribute::address(ConfigKind::InternalIp4Dns, ip("10.9.0.1"));
+            let attributes = [vec![resolver], attributes].concat();
+            let reply = Configuration { kind: ConfigType::Reply, attributes };
+            let read = lease(&reply, BOTH, &["corp.example".to_owned()]);
+            prop_assert!(read.trust_anchors.len() <= MAX_TRUST_ANCHORS);
+            prop_assert!(read.refused_anchors.len() <= MAX_DOMAINS + 1);
+            for anchor in &read.trust_anchors {
+                prop_assert!(read.domains.contains(&anchor.domain));
+                prop_assert!(anchor.domain.ends_with("corp.example"));
+            }
+        }
     }
 }

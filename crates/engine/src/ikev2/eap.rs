@@ -176,6 +176,11 @@ impl Examining {
         }
     }
 
+    /// Whether servers of RADIUS examine the peer.
+    pub(super) fn asks_servers(&self) -> bool {
+        matches!(self.backend, Backend::Relay(_))
+    }
+
     /// Whose password a packet is to prove, if it is to prove one. A server of RADIUS is not asked
     /// at all for a site without a try left.
     pub(super) fn tries(&self, packet: &Eap) -> Option<Tried> {

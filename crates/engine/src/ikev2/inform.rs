@@ -73,19 +73,23 @@ impl Established {
             };
             let mut halves = Vec::new();
             for spi in spis {
-                let Some(child) = self.children.of_peer(own, *spi) else {
-                    self.note_gone(*spi);
-                    continue;
-                };
-                let spi_in = child.spi_in;
-                // RFC 7296 §1.4.1: of what we delete ourselves, the answer says nothing.
-                if !self.is_deleting(spi_in) {
-                    halves.push(spi_in);
+                let mut is_known = false;
+                // A bad peer gives several children one SPI.
+                while let Some(child) = self.children.of_peer(own, *spi) {
+                    let spi_in = child.spi_in;
+                    // RFC 7296 §1.4.1: of what we delete ourselves, the answer says nothing.
+                    if !self.is_deleting(spi_in) {
+                        halves.push(spi_in);
+                    }
+                    self.children.remove(spi_in);
+                    self.queue.remove_delete(spi_in);
+                    self.note_collision_gone(spi_in);
+                    is_known = true;
                 }
-                self.children.remove(spi_in);
-                self.queue.remove_delete(spi_in);
-                self.note_collision_gone(spi_in);
-                gone.push(*spi);
+                match is_known {
+                    true => gone.push(*spi),
+                    false => self.note_gone(*spi),
+                }
             }
             if !halves.is_empty() {
                 answer.push(delete_children(own, halves));

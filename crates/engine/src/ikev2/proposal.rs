@@ -16,6 +16,7 @@ use wire::ikev2::{Proposal, Protocol as WireProtocol, Transform, TransformType};
 use super::Abilities;
 use super::offered::described;
 use crate::config::Connection;
+use crate::ike::auth::listed;
 use crate::ike::{Fault, Refusal, Spi};
 use crate::sa::Protocol;
 use crate::suite::{Additional, EspSuite, Ikev2Suite, Pfs};
@@ -135,15 +136,24 @@ pub(super) fn choose_connections<'a>(
     offered: &'a [Proposal],
     peer: &Abilities,
 ) -> Option<(Chosen<'a, Ikev2Suite>, Vec<Arc<Connection>>)> {
-    let is_possible = |it: &&Ikev2Suite| peer.intermediate || it.additional.is_empty();
-    let mut all = candidates.iter();
-    let chosen = all.find_map(|it| {
-        let suites = it.ikev2_proposals.iter().filter(is_possible).copied();
-        choose(&suites.collect::<Vec<_>>(), offered)
-    })?;
+    let is_possible = |it: &Ikev2Suite| peer.intermediate || it.additional.is_empty();
+    let mut suites = all_suites(candidates);
+    suites.retain(is_possible);
+    let chosen = choose(&suites, offered)?;
     let accepts = |it: &&Arc<Connection>| it.ikev2_proposals.contains(&chosen.suite);
     let accepting = candidates.iter().filter(accepts).cloned().collect();
     Some((chosen, accepting))
+}
+
+/// The suites of these connections, each once: strangers make us look through them.
+pub(super) fn all_suites(connections: &[Arc<Connection>]) -> Vec<Ikev2Suite> {
+    let mut all = Vec::new();
+    for suite in connections.iter().flat_map(|it| &it.ikev2_proposals) {
+        if !all.contains(suite) {
+            all.push(*suite);
+        }
+    }
+    all
 }
 
 /// The answer that chooses this suite from a proposal.
@@ -194,12 +204,11 @@ pub(super) fn chosen<'a, S: Suite>(
 
 /// The fault if there is nothing in common.
 pub(super) fn nothing_in_common<S: Suite>(suites: &[S], offered: &[Proposal]) -> Fault {
-    let accepted: Vec<String> = suites.iter().map(ToString::to_string).collect();
     Fault::Incompatible {
         what: format!(
             "no proposal in common: the peer offers {}; we accept {}",
             described(offered),
-            accepted.join(", ")
+            listed(suites.iter(), ToString::to_string)
         ),
         refusal: Refusal::Proposal,
     }

@@ -79,6 +79,8 @@ pub struct Means<'a> {
     pub random: &'a mut Stream,
     /// The quotas of peers; `None`: no limit.
     pub quotas: Option<&'a mut Quotas>,
+    /// Whether one more question may be open at servers of RADIUS, for peers of this network.
+    pub may_ask: bool,
     /// The date for checking certificates.
     pub calendar: Calendar,
     /// All our addresses, for MOBIKE.
@@ -564,6 +566,7 @@ impl Session {
         };
         let checks = Checks {
             quotas: means.quotas,
+            may_ask: means.may_ask,
             calendar: means.calendar,
             addresses: means.addresses,
             maker: means.maker,

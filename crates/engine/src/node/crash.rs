@@ -22,8 +22,12 @@ impl Node {
         if self.has_ike_sa(spis.initiator) || self.has_ike_sa(spis.responder) {
             return;
         }
+        // Strangers make us look: connections only while an answer may leave.
         let gives = |it: &Arc<Connection>| it.version.has_v2() && it.crash_detection;
-        if self.is_stopping || !self.config.between(path).iter().any(gives) {
+        if self.is_stopping
+            || !self.hints.has(HINTS, now)
+            || !self.config.between(path).iter().any(gives)
+        {
             return;
         }
         let answer = self.kept.maker().answer(message, path);

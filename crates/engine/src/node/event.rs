@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::end_cause::EndCause;
 use super::stay::{Stay, Summary};
+use crate::dns::TrustAnchor;
 use crate::identity::Mark;
 use crate::ike::Step;
 use crate::ikev2::ppk::PpkInUse;
@@ -89,6 +90,10 @@ pub enum Event {
         dns: Vec<IpAddr>,
         /// Domains whose names alone they resolve; empty: all names.
         domains: Vec<String>,
+        /// Keys of DNSSEC for some of them.
+        trust_anchors: Vec<TrustAnchor>,
+        /// Domains whose keys are not used: malformed ones, or none that we have listed.
+        refused_anchors: Vec<String>,
     },
     /// A child ended.
     ChildClosed {

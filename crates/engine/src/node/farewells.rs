@@ -129,6 +129,7 @@ impl Node {
         let means = Means {
             random: &mut self.random,
             quotas: None,
+            may_ask: false,
             calendar,
             addresses: &[],
             maker: None,

@@ -31,7 +31,7 @@ pub(super) const ANSWER_TIME: Duration = Duration::from_millis(400);
 /// its message three times.
 pub(super) const COSTLY_TIME: Duration = Duration::from_secs(4);
 
-/// A network may have as many proven entries as this many sites.
+/// A network may have as many proven entries, or unproven ones of IKEv2, as this many sites.
 const SITES_PER_NETWORK: usize = 4;
 
 /// One entry is reserved for familiar sites for every this many shared ones.
@@ -58,6 +58,17 @@ pub(super) enum Share {
     Reserve,
     /// Main mode, from its third message on.
     Proven,
+}
+
+/// How an exchange begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Begun {
+    /// The first message of main mode costs nothing but memory.
+    MainMode,
+    /// Each first message costs public key operations.
+    AggressiveMode,
+    /// It counts as main mode, but costs a key exchange.
+    Ikev2,
 }
 
 /// All half-open exchanges of a node.
@@ -117,7 +128,7 @@ impl HalfOpen {
     /// Whether a first message of this exchange may start one, and in which share.
     pub(super) fn room(
         &mut self,
-        is_aggressive: bool,
+        begun: Begun,
         address: IpAddr,
         familiar: &Familiar,
         limits: &Limits,
@@ -126,14 +137,19 @@ impl HalfOpen {
     ) -> (Share, Room) {
         self.forgive(now);
         let site = Site::of(address);
+        let per_site = limits.half_open_per_address;
+        // Forged addresses leave room in a network: before it is full, cookies are asked.
+        let per_network = match begun {
+            Begun::Ikev2 => per_site.saturating_mul(SITES_PER_NETWORK),
+            Begun::MainMode | Begun::AggressiveMode => usize::MAX,
+        };
         let bounds = |all, per_site, hold| Bounds {
             all,
-            per_network: usize::MAX,
+            per_network,
             per_site,
             hold,
         };
-        let per_site = limits.half_open_per_address;
-        if !is_aggressive {
+        if begun != Begun::AggressiveMode {
             let slots = limits.half_open_total.saturating_sub(self.proven.len());
             let bounds = bounds(slots, per_site, ANSWER_TIME);
             return (

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::first_message::First;
-use super::half_open::{Room, Slot};
+use super::half_open::{Begun, Room, Slot};
 use super::ike::Ike;
 use super::session::{Session, Stage};
 use super::session_id::SessionId;
@@ -14,12 +14,16 @@ use crate::ike::{Fact, Fault, Notification, Outbox, Role, Sent, Size};
 use crate::ikev2::Gate;
 use crate::ikev2::message::{Message, is_of_this_version};
 use crate::ikev2::session::{Means, Session as Ikev2};
+use crate::rate::Rate;
 use crate::sa::{ChildId, Path};
 use crate::time::{Duration, Instant};
 
 /// From this many half-open exchanges on, a first message needs a cookie (RFC 7296 §2.6). Without
 /// load a cookie would cost every client a round trip.
 pub(super) const COOKIE_THRESHOLD: usize = 100;
+/// First messages that are refused without a cookie: these at once, then one in each interval. A
+/// refusal costs a look at each suite, and leaves nothing half-open that would count as load.
+pub(super) const REFUSALS: Rate = Rate::new(100, Duration::from_millis(50));
 
 impl Node {
     /// Handles a message of IKEv2. Returns whether it was one that a connection here may have.
@@ -88,11 +92,12 @@ impl Node {
         let address = path.remote.ip();
         let (familiar, limits) = (&self.familiar, &self.config.limits);
         let random = &mut self.random;
+        let begun = Begun::Ikev2;
         let (share, room) = self
             .half_open
-            .room(false, address, familiar, limits, random, now);
+            .room(begun, address, familiar, limits, random, now);
         let is_loaded = self.half_open.total() >= COOKIE_THRESHOLD || room != Room::Free;
-        let is_loaded = is_loaded || limits.asks_cookies;
+        let is_loaded = is_loaded || !self.refusals.has(REFUSALS, now) || limits.asks_cookies;
         let mut out = Outbox::default();
         let calendar = self.today(now);
         let gate = Gate {
@@ -125,6 +130,7 @@ impl Node {
                 self.flush(None, out);
                 self.drops.count(fault.drop_reason());
                 if !matches!(fault, Fault::Dropped(_)) {
+                    self.refusals.take_one(REFUSALS, now);
                     self.outputs.tell(Event::NegotiationFailed {
                         connection: None,
                         path,
@@ -165,6 +171,7 @@ impl Node {
         let means = Means {
             random: &mut self.random,
             quotas: has_quotas.then_some(&mut self.quotas),
+            may_ask: self.radius.may_ask(path.remote.ip()),
             calendar,
             addresses: &addresses,
             maker,

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::Node;
 use crate::config::{Connection, Pool};
+use crate::dns::{MAX_TRUST_ANCHORS, TrustAnchor};
 use crate::identity::Peer;
 use crate::ike::{Lease, Wanted};
 
@@ -176,6 +177,26 @@ impl Node {
         (!lease.addresses.is_empty()).then_some(lease)
     }
 
+    /// Keys of DNSSEC for the domains of a lease, if the peer asks for them.
+    pub(super) fn trust_anchors(
+        &self,
+        connection: &Connection,
+        wanted: &Wanted,
+        lease: &Lease,
+    ) -> Vec<TrustAnchor> {
+        let pools = connection.pools.iter();
+        let pools = pools.filter_map(|it| self.config.pools.get(*it));
+        let all = pools.flat_map(|pool| &pool.trust_anchors);
+        let named = all.filter(|it| wanted.wants_anchors && lease.domains.contains(&it.domain));
+        let mut found: Vec<TrustAnchor> = Vec::new();
+        for anchor in named {
+            if found.len() < MAX_TRUST_ANCHORS && !found.contains(anchor) {
+                found.push(anchor.clone());
+            }
+        }
+        found
+    }
+
     /// Takes back a session's addresses from mode config.
     pub(super) fn give_back(&mut self, lease: Option<&Lease>) {
         let lent = lease.iter().flat_map(|lease| lease.addresses.iter());
@@ -237,6 +258,7 @@ mod tests {
             last: [10, 0, 0, 2].into(),
             dns: Vec::new(),
             domains: Vec::new(),
+            trust_anchors: Vec::new(),
         }
     }
 
@@ -355,6 +377,7 @@ mod tests {
             last: IpAddr::from([0xfd99, 0, 0, 0, u16::MAX, u16::MAX, u16::MAX, u16::MAX]),
             dns: Vec::new(),
             domains: Vec::new(),
+            trust_anchors: Vec::new(),
         };
         let mut leases = Leases::default();
         for n in 0..MAX_REMEMBERED + 1_000 {

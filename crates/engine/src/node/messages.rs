@@ -1,7 +1,7 @@
 //! Received datagrams: marker, fragments, their session, and the resulting facts.
 
 use super::first_message::First;
-use super::half_open::{Room, Slot};
+use super::half_open::{Begun, Room, Slot};
 use super::ike::Ike;
 use super::proof::LEAST_MESSAGE_BYTES;
 use super::session::{Session, Stage};
@@ -119,12 +119,15 @@ impl Node {
             return self.drops.count(DropReason::Reflected);
         }
         let address = path.remote.ip();
-        let is_aggressive = message.kind() == Kind::Aggressive;
+        let begun = match message.kind() {
+            Kind::Aggressive => Begun::AggressiveMode,
+            _ => Begun::MainMode,
+        };
         let (familiar, limits) = (&self.familiar, &self.config.limits);
         let random = &mut self.random;
-        let (share, room) =
-            self.half_open
-                .room(is_aggressive, address, familiar, limits, random, now);
+        let (share, room) = self
+            .half_open
+            .room(begun, address, familiar, limits, random, now);
         if room == Room::None {
             return self.drops.count(DropReason::TooManyHalfOpen);
         }
@@ -329,9 +332,13 @@ impl Node {
             return;
         };
         let own = session.held.lease.as_deref().cloned();
-        let lease = own
+        let mut lease = own
             .or_else(|| self.shared_lease(id))
             .or_else(|| self.lend(&connection, &peer, wanted));
+        if let Some(lease) = &mut lease {
+            // A session that it shares an address with may have asked for something else.
+            lease.trust_anchors = self.trust_anchors(&connection, wanted, lease);
+        }
         if lease.is_none() {
             self.drops.count(DropReason::NoInnerAddress);
             self.outputs.tell(Event::NegotiationFailed {

@@ -1,21 +1,36 @@
 //! Servers of RADIUS that examine peers of IKEv2: what sessions ask them, and what they answer.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use super::session_id::SessionId;
 use super::timers::Timer;
 use super::{Event, Node, Output};
 use crate::radius::{Client, Question, ServerStatus, Ticket, Verdict};
+use crate::site::{Network, Site};
 use crate::time::Instant;
+
+/// Open questions for peers of one network. A server has numbers for 256: strangers whose names it
+/// is slow to answer must leave some for others.
+const QUESTIONS_PER_NETWORK: usize = 32;
 
 /// The client, and its timer.
 #[derive(Default)]
 pub(super) struct Radius {
     client: Client,
     armed: Option<Instant>,
+    /// From where those come for whom something is asked.
+    asking: BTreeMap<SessionId, Network>,
 }
 
 impl Radius {
+    /// Whether one more question may be open for peers of this one's network.
+    pub(super) fn may_ask(&self, peer: IpAddr) -> bool {
+        let network = Site::of(peer).network();
+        let of_network = self.asking.values().filter(|it| **it == network);
+        of_network.count() < QUESTIONS_PER_NETWORK
+    }
+
     pub(super) fn status(&self) -> Vec<ServerStatus> {
         self.client.status()
     }
@@ -35,12 +50,15 @@ impl Node {
     /// A session asks about a packet of its peer.
     pub(super) fn ask_server(&mut self, id: SessionId, question: Question, now: Instant) {
         let random = &mut self.random;
+        let network = Site::of(question.peer).network();
+        self.radius.asking.insert(id, network);
         self.radius.client.ask(ticket(id), question, random, now);
         self.drain_radius(now);
     }
 
     /// A session that waits for an answer is over.
     pub(super) fn forget_question(&mut self, id: SessionId) {
+        self.radius.asking.remove(&id);
         self.radius.client.forget(ticket(id));
         self.arm_radius();
     }
@@ -69,6 +87,7 @@ impl Node {
         }
         while let Some((ticket, verdict)) = self.radius.client.verdict() {
             if let Ok(number) = u32::try_from(ticket) {
+                self.radius.asking.remove(&SessionId(number));
                 self.on_verdict(SessionId(number), verdict, now);
             }
         }

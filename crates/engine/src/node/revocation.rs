@@ -57,7 +57,8 @@ impl Node {
     }
 
     /// Whether a password, or a key that is shared with the peer, is another one now than when the
-    /// peer began to prove itself by it. Certificates are judged anew anyway.
+    /// peer began to prove itself by it, or its authority is not trusted any more. Lists and pins
+    /// are looked at for every session.
     pub(super) fn is_outdated(&self, id: SessionId, begun: &Connection, now: &Connection) -> bool {
         if core::ptr::eq(begun, now) {
             return false;
@@ -67,6 +68,12 @@ impl Node {
             return true;
         }
         let methods = (&begun.remote.method, &now.remote.method);
+        let path = self.sessions.get(&id).and_then(|it| it.ike.certificate());
+        if let (Some(path), Some(store)) = (path, now.remote.method.trust_store())
+            && !store.has_root_of(path)
+        {
+            return true;
+        }
         let (old, new) = match methods {
             (RemoteMethod::Eap(old), RemoteMethod::Eap(new)) => (old, new),
             (RemoteMethod::PresharedKey(old), RemoteMethod::PresharedKey(new)) => {

@@ -416,6 +416,8 @@ impl Node {
             addresses: lease.addresses.clone(),
             dns: lease.dns.clone(),
             domains: lease.domains.clone(),
+            trust_anchors: lease.trust_anchors.clone(),
+            refused_anchors: lease.refused_anchors.clone(),
         });
         if let Some(session) = self.sessions.get_mut(&id) {
             session.held.lease = Some(Box::new(lease));

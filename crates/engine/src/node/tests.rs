@@ -1401,6 +1401,7 @@ pub(super) fn config(is_station: bool, change: &Change) -> Config {
             v4: is_station,
             v6: false,
         },
+        dnssec_domains: Vec::new(),
         pools: if is_station { Vec::new() } else { vec![0] },
         is_legacy: true,
         takes_rsa_sha1: false,
@@ -1428,10 +1429,9 @@ pub(super) fn config(is_station: bool, change: &Change) -> Config {
         peers_max: crate::config::PEERS_MAX,
     };
     change(&mut connection, is_station);
-    let pools = if is_station { Vec::new() } else { pools() };
     Config {
         connections: vec![Arc::new(connection)],
-        pools,
+        pools: if is_station { Vec::new() } else { pools() },
         radius: None,
         limits: limits(),
     }
@@ -1458,6 +1458,7 @@ fn pools() -> Vec<Pool> {
         last: [10, 99, 0, 254].into(),
         dns: vec![[10, 10, 0, 53].into()],
         domains: Vec::new(),
+        trust_anchors: Vec::new(),
     };
     let other = Pool {
         name: "inner6".into(),
@@ -1465,6 +1466,7 @@ fn pools() -> Vec<Pool> {
         last: IpAddr::from([0xfd99, 0, 0, 0, 0, 0, 0, 0xff]),
         dns: Vec::new(),
         domains: Vec::new(),
+        trust_anchors: Vec::new(),
     };
     vec![pool, other]
 }

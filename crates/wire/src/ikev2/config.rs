@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use super::DelegationSigner;
 use crate::codec::{Malformed, Reader, Writer};
 
 /// Attributes that one payload may hold.
@@ -138,6 +139,16 @@ impl ConfigAttribute {
         }
     }
 
+    /// A key of DNSSEC for the domain before it (RFC 8598 §4.2).
+    pub fn trust_anchor(signer: &DelegationSigner) -> Self {
+        let mut w = Writer::new();
+        signer.write(&mut w);
+        Self {
+            kind: ConfigKind::InternalDnssecTa,
+            value: w.into_vec(),
+        }
+    }
+
     /// The address at the start of an address, server, netmask or subnet. `None` for an empty value
     /// and for other kinds.
     pub fn to_address(&self) -> Option<IpAddr> {
@@ -183,6 +194,13 @@ impl ConfigAttribute {
             return None;
         }
         core::str::from_utf8(&self.value).ok()
+    }
+
+    /// The key of INTERNAL_DNSSEC_TA, if its digest is as long as its type says.
+    pub fn to_trust_anchor(&self) -> Option<DelegationSigner> {
+        let is_one = self.kind == ConfigKind::InternalDnssecTa;
+        let signer = DelegationSigner::read(&mut Reader::new(&self.value));
+        signer.ok().filter(|_| is_one)
     }
 
     /// The kinds that SUPPORTED_ATTRIBUTES lists.

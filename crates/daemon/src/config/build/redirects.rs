@@ -21,6 +21,7 @@ impl Builder<'_> {
             ("crash_detection", table.crash_detection),
             ("resumption", table.resumption),
             ("redirect", table.redirect.is_some()),
+            ("dnssec_domains", !table.dnssec_domains.is_empty()),
             ("mobike", table.mobike == Some(true)),
             ("reauth", table.reauth == Some(true)),
         ];

@@ -897,6 +897,7 @@ fn what_only_ikev2_has_is_refused_with_ikev1() {
         ("mobike", "true"),
         ("reauth", "true"),
         ("redirect", "[\"198.51.100.0/24\"]"),
+        ("dnssec_domains", "[\"corp.example\"]\nvips = [\"0.0.0.0\"]"),
     ] {
         let line = format!("{key} = {value}");
         folder.load(&with(2, &line)).expect("of IKEv2");
@@ -922,6 +923,77 @@ fn a_connection_that_begins_never_falls_back() {
     let gateway = with(0).replace("remote_addrs = [\"192.0.2.1\"]\n", "");
     let gateway = gateway.replace("remote_ts", "local_ts");
     folder.load(&gateway).expect("it begins nothing");
+}
+
+#[test]
+fn a_client_lists_the_domains_for_which_it_takes_keys_of_dnssec() {
+    let folder = Folder::new("dnssec-domains");
+    let vips = "vips = [\"0.0.0.0\"]";
+    let with = |list: &str, more: &str| {
+        let line = format!("legacy = true\ndnssec_domains = [{list}]\n{more}");
+        PSK.replace("legacy = true", &line)
+    };
+    let two = with("\"Corp.Example.\", \"lab.example\"", vips);
+    let loaded = folder.load(&two).expect("a good file");
+    let listed = &loaded.engine.connections[0].dnssec_domains;
+    assert_eq!(*listed, ["corp.example", "lab.example"]);
+    let top = folder.warns(&with("\"corp.example\", \"Example\"", vips));
+    assert!(top.contains("example is a top-level domain"), "{top}");
+    assert!(!folder.warns(&two).contains("top-level"));
+    let many: Vec<String> = (0..33).map(|it| format!("\"d{it}.example\"")).collect();
+    let gateway = with("\"corp.example\"", "").replace("remote_addrs", "# remote_addrs");
+    for (text, wanted) in [
+        (with("\".\"", vips), "\".\" is no domain"),
+        (with("\"a b\"", vips), "\"a b\" is no domain"),
+        (with(&many.join(", "), vips), "33 are more than 32"),
+        (
+            with("\"corp.example\"", ""),
+            "keys come with an inner address",
+        ),
+        (gateway, "a gateway is given no keys"),
+    ] {
+        let said = folder.refuses(&text);
+        let key = "connections.home.dnssec_domains: ";
+        assert!(said.contains(key) && said.contains(wanted), "{said}");
+    }
+}
+
+#[test]
+fn a_pool_s_keys_of_dnssec_are_ds_records_of_its_domains() {
+    let folder = Folder::new("dnssec-ta");
+    let digest = |octets: usize| "07".repeat(octets);
+    let with = |list: &str| {
+        format!(
+            "{PSK}[pools.lent]\naddrs = \"10.9.0.0/24\"\ndns = [\"10.10.0.53\"]\n\
+             domains = [\"Corp.Example\"]\ndnssec_ta = [{list}]\n"
+        )
+    };
+    let good = format!("\"corp.example. IN DS 43547 13 2 {}\"", digest(32));
+    let loaded = folder.load(&with(&good)).expect("a good file");
+    let anchors = &loaded.engine.pools[0].trust_anchors;
+    assert_eq!(anchors.len(), 1);
+    assert_eq!(format!("\"{}\"", anchors[0]), good);
+    let record =
+        |domain: &str, kind: u8, octets| format!("\"{domain} 43547 13 {kind} {}\"", digest(octets));
+    let many = vec![good; 33].join(", ");
+    for (list, wanted) in [
+        (
+            &record("lab.example", 2, 32),
+            "lab.example is not in domains",
+        ),
+        (&record("a.corp.example", 2, 32), "a.corp.example is not in"),
+        (
+            &record("corp.example", 1, 32),
+            "of type 1 has 20 octets, not 32",
+        ),
+        (&record("corp.example", 3, 32), "digest type 3 is unknown"),
+        (&"\"corp.example\"".to_owned(), "is no DS record"),
+        (&many, "33 are more than 32"),
+    ] {
+        let said = folder.refuses(&with(list));
+        let key = "pools.lent.dnssec_ta: ";
+        assert!(said.contains(key) && said.contains(wanted), "{said}");
+    }
 }
 
 #[test]

@@ -224,6 +224,18 @@ fn read(name: &str, text: &str) -> Loaded {
     loaded
 }
 
+/// A gateway has lent an address to the client of `FULL`.
+fn lent(trust_anchors: Vec<TrustAnchor>) -> Event {
+    Event::InnerAddress {
+        connection: "home".to_owned(),
+        addresses: vec!["10.99.0.1".parse().unwrap()],
+        dns: vec!["10.0.0.53".parse().unwrap()],
+        domains: Vec::new(),
+        trust_anchors,
+        refused_anchors: Vec::new(),
+    }
+}
+
 /// What the real steward allows.
 fn allowed(name: &str) -> Allowed {
     Allowed::new(&read(name, ROAD))
@@ -316,12 +328,7 @@ async fn without_dns_the_steward_takes_the_state_whatever_resolver_the_gateway_l
     host.role = Role::Station;
     let loaded = read("resolver", FULL);
     host.adopt(&loaded);
-    host.on_event(&Event::InnerAddress {
-        connection: "home".to_owned(),
-        addresses: vec!["10.99.0.1".parse().unwrap()],
-        dns: vec!["10.0.0.53".parse().unwrap()],
-        domains: Vec::new(),
-    });
+    host.on_event(&lent(Vec::new()));
     let node = Node::new(engine_config(&loaded), &Seed::new([7; 32]));
     let downed = BTreeSet::new();
     host.update(&loaded, (&node, Instant(0)), &downed, |_| {});
@@ -330,6 +337,35 @@ async fn without_dns_the_steward_takes_the_state_whatever_resolver_the_gateway_l
     assert_eq!(answer.1, None, "it is not refused");
     let wanted = host.wanted.as_ref().unwrap();
     assert!(wanted.resolvers.addresses.is_empty() && !wanted.desired.rules.is_empty());
+}
+
+#[tokio::test]
+async fn keys_of_dnssec_are_those_of_domains_that_the_configuration_lists() {
+    let (mut host, _played) = host();
+    host.role = Role::Station;
+    let listing = |list: &str| {
+        let keys = format!("dnssec_domains = [{list}]\nvips");
+        read("keys", &FULL.replace("vips", &keys))
+    };
+    let keys = ["corp.example", "lab.example"].map(|domain| {
+        let record = format!("{domain}. IN DS 43547 13 1 {}", "07".repeat(20));
+        record.parse::<TrustAnchor>().unwrap()
+    });
+    let [corp, lab] = keys.clone().map(|it| it.to_string());
+    let both = listing("\"corp.example\", \"lab.example\"");
+    host.adopt(&both);
+    host.on_event(&lent(keys.to_vec()));
+    let node = Node::new(engine_config(&both), &Seed::new([7; 32]));
+    let mut wanted = |loaded: &Loaded, downed: &BTreeSet<String>| {
+        host.follow(&["home".to_owned()], loaded);
+        host.update(loaded, (&node, Instant(0)), downed, |_| {});
+        let wanted = host.wanted.as_ref().unwrap();
+        wanted.resolvers.trust_anchors.clone()
+    };
+    assert_eq!(wanted(&both, &BTreeSet::new()), [corp.clone(), lab]);
+    let one = listing("\"corp.example\"");
+    assert_eq!(wanted(&one, &BTreeSet::new()), [corp]);
+    assert_eq!(wanted(&one, &["home".to_owned()].into()), [""; 0]);
 }
 
 #[tokio::test]

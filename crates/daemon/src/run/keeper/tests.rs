@@ -80,7 +80,7 @@ fn state(number: u8) -> HostState {
     };
     let resolvers = Resolvers {
         addresses: vec![address],
-        domains: Vec::new(),
+        ..Resolvers::default()
     };
     HostState { desired, resolvers }
 }

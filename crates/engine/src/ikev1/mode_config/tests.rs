@@ -52,7 +52,7 @@ fn lent(addresses: &[&str], dns: &[&str]) -> Lease {
     Lease {
         addresses: addresses.iter().map(|text| ip(text)).collect(),
         dns: dns.iter().map(|text| ip(text)).collect(),
-        domains: Vec::new(),
+        ..Lease::default()
     }
 }
 

@@ -101,6 +101,7 @@ impl Setup {
             children: Vec::new(),
             wants_inner: InnerFamilies::default(),
             pools: Vec::new(),
+            dnssec_domains: Vec::new(),
             is_legacy: true,
             takes_rsa_sha1: false,
             start: Start::AtOnce,

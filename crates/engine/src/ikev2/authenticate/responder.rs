@@ -21,6 +21,7 @@ use super::super::parts::{Parts, notify};
 use super::super::window::{At, IkeSa, Opened};
 use super::establish;
 use crate::config::{Childless, Connection};
+use crate::counters::DropReason;
 use crate::identity::Identity;
 use crate::ike::auth::Proven;
 use crate::ike::{Fact, Fault, Rejection, Role};
@@ -32,6 +33,8 @@ use crate::time::{Calendar, Duration};
 /// What a responder needs for checking.
 pub(in crate::ikev2) struct Checks<'a> {
     pub(in crate::ikev2) quotas: Option<&'a mut Quotas>,
+    /// Whether one more question may be open at servers of RADIUS.
+    pub(in crate::ikev2) may_ask: bool,
     pub(in crate::ikev2) calendar: Calendar,
     /// All our addresses.
     pub(in crate::ikev2) addresses: &'a [IpAddr],
@@ -341,6 +344,10 @@ fn examine(
         let text = "a message of IKE_AUTH without the packet of EAP that is due";
         return refuse(answering, &opened, Fault::Misbehaved(text.into()), at);
     };
+    if examining.asks_servers() && !checks.may_ask {
+        answering.examining = Some(examining);
+        return Box::new((Some(answering), Fact::Dropped(DropReason::OverQuota)));
+    }
     let peer = at.path.remote.ip();
     let mut quotas = checks.quotas;
     let tried = examining.tries(packet);

@@ -1,7 +1,12 @@
 //! Key exchanges of children: every method, additional ones in IKE_FOLLOWUP_KE (RFC 9370 §2.2.4),
 //! and renewals that cross while they go on.
 
+use wire::ikev2::Exchange;
+
 use super::world::{Setup, Who, World};
+use crate::ikev2::children::ChildSa;
+use crate::ikev2::inform::delete_children;
+use crate::sa::Protocol;
 use crate::suite::EspSuite;
 use Who::{Gateway, Station};
 
@@ -304,4 +309,23 @@ fn a_child_that_nobody_wants_any_more_is_not_made() {
     world.assert_agreed(1);
     let last = world.gateway.arrows.last().unwrap();
     assert_eq!(last, "followup 2: N(STATE_NOT_FOUND)");
+}
+
+/// A bad peer could otherwise leave children behind that no limit counts.
+#[test]
+fn children_with_one_spi_of_the_peer_end_together() {
+    let mut world = setup("aes128gcm16-curve25519").established();
+    let mut spi = 0;
+    world.within(Gateway, |gateway, _| {
+        let first = gateway.children.all()[0].clone();
+        spi = first.spi_out;
+        let spi_in = first.spi_in ^ 1;
+        gateway.children.add(ChildSa { spi_in, ..first });
+    });
+    let delete = delete_children(Protocol::Esp, vec![spi]);
+    world.asks(Station, Exchange::Informational, &[delete]);
+    assert!(world.deliver(Gateway));
+    world.within(Gateway, |gateway, _| {
+        assert_eq!(gateway.children.all(), []);
+    });
 }

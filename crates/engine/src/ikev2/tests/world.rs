@@ -621,6 +621,7 @@ impl World {
                 let means = Means {
                     random: &mut end.random,
                     quotas: None,
+                    may_ask: true,
                     calendar,
                     addresses: &addresses,
                     maker: Some(Arc::clone(&end.maker)),
@@ -1112,7 +1113,7 @@ impl End {
         let lease = Lease {
             addresses: vec!["10.9.0.7".parse().unwrap()],
             dns: vec!["10.1.0.53".parse().unwrap()],
-            domains: Vec::new(),
+            ..Lease::default()
         };
         assert!(wanted.families.v4);
         self.lease = Some(lease.clone());

@@ -523,6 +523,33 @@ fn a_flood_of_first_messages_is_bounded_and_an_honest_station_comes_up_in_it() {
     world.assert_up();
 }
 
+/// They leave nothing that counts as half-open, and cost a look at every suite.
+#[test]
+fn first_messages_that_are_refused_are_load_too() {
+    let mut world = world(249, |_, _| {});
+    let first = world.first_message().expect("the station's first message");
+    world.network.wire.clear();
+    let refused = |world: &World| {
+        world.ends[1].count(|event| matches!(event, Event::NegotiationFailed { .. }))
+    };
+    // Another method than that of the best suite (RFC 7296 §3.4), after the header and SA.
+    let method = 28 + usize::from(u16::from_be_bytes([first[30], first[31]])) + 4;
+    for n in 0..2_000_u32 {
+        let mut forged = first.clone();
+        forged[..4].copy_from_slice(&(n + 1).to_be_bytes());
+        forged[method..method + 2].copy_from_slice(&14_u16.to_be_bytes());
+        let from = SocketAddr::from(([198, 51, (n >> 8) as u8, n as u8], IKE_PORT));
+        world.deliver(1, arrives((GATEWAY, IKE_PORT), from), &forged);
+    }
+    assert_eq!(world.ends[1].node.half_open.total(), 0);
+    let most = super::super::ikev2::REFUSALS.burst as usize;
+    assert_eq!(refused(&world), most);
+    let asked = world.drops(1, DropReason::CookieAsked);
+    assert_eq!(asked, 2_000 - most as u64);
+    world.run(Duration::from_secs(8));
+    world.assert_up();
+}
+
 #[test]
 fn rubbish_is_counted_and_changes_nothing() {
     let mut world = world(245, |_, _| {});

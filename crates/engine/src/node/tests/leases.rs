@@ -1,6 +1,7 @@
-//! Inner addresses that a station refuses.
+//! Inner addresses that a station refuses, and what comes with those that it takes.
 
 use super::*;
+use crate::dns::TrustAnchor;
 
 /// A station that has asked a gateway for an inner address that lends `first` to `last`.
 fn lent(
@@ -85,5 +86,40 @@ fn an_address_that_this_host_has_on_another_link_is_refused_unless_others_may_ha
         world.run(Duration::from_secs(60));
         world.assert_up();
         assert_eq!(world.ends[0].inner(), [IpAddr::from(private)]);
+    }
+}
+
+#[test]
+fn keys_of_dnssec_reach_a_station_that_has_listed_their_domain() {
+    let digest = "07".repeat(20);
+    let anchor = |domain: &str| format!("{domain} 43547 13 1 {digest}").parse().unwrap();
+    let lists: [(&[&str], &[&str], &[&str]); 3] = [
+        (&[], &[], &[]),
+        (&["corp.example"], &["corp.example"], &["lab.example"]),
+        (&["example"], &["corp.example", "lab.example"], &[]),
+    ];
+    for (seed, (listed, taken, refused)) in (115..).zip(lists) {
+        let mut world = World::of(Version::V2, seed, move |connection, is_station| {
+            if is_station {
+                connection.dnssec_domains = listed.iter().map(|it| (*it).to_owned()).collect();
+            }
+        });
+        let mut gateway = config(false, &world.change);
+        let pool = &mut gateway.pools[0];
+        pool.domains = vec!["corp.example".into(), "lab.example".into()];
+        pool.trust_anchors = vec![anchor("corp.example"), anchor("lab.example")];
+        world.input(1, Input::Configure(Arc::new(gateway)));
+        world.run(Duration::from_secs(5));
+        world.assert_up();
+        let expected: Vec<TrustAnchor> = taken.iter().map(|it| anchor(it)).collect();
+        let is_so = |event: &Event| match event {
+            Event::InnerAddress {
+                trust_anchors,
+                refused_anchors,
+                ..
+            } => *trust_anchors == expected && refused_anchors == refused,
+            _ => false,
+        };
+        assert!(world.ends[0].told(is_so), "{listed:?}");
     }
 }

@@ -8,6 +8,8 @@ use super::users::{examined_by, examiner};
 use super::*;
 use crate::eap::{Asked, Examiner, Own, Server};
 use crate::ikev1::tests::pair::{JANUARY_2027, signatures};
+use crate::node::session_id::SessionId;
+use crate::radius::Question;
 use crate::radius::tests::{Reply, servers};
 
 const ONE: &str = "10.1.0.5:1812";
@@ -418,4 +420,42 @@ fn a_peer_that_has_tried_nothing_yet_and_one_that_is_let_in_have_guessed_nothing
             quotas.was_wrong(from, now);
         }
     }
+}
+
+/// A server is slow to refuse, and a stranger can make it so.
+#[test]
+fn one_network_does_not_take_all_numbers_of_a_server() {
+    let mut world = world(219, &[ONE]);
+    let mut radius = Radius::new();
+    radius.dead = vec![ONE];
+    let ask = |world: &mut World, number: u32, peer: IpAddr| {
+        let question = Question {
+            server: None,
+            user: b"nobody@elsewhere".to_vec(),
+            eap: Eap::of_kind(EapCode::Response, 1, EapKind::Identity, b"nobody@elsewhere"),
+            state: None,
+            peer,
+        };
+        let now = world.now;
+        world.ends[1]
+            .node
+            .ask_server(SessionId(number), question, now);
+    };
+    for number in 0..32 {
+        ask(&mut world, 1_000 + number, NAT.into());
+    }
+    let may_ask = |world: &World, peer: [u8; 4]| world.ends[1].node.radius.may_ask(peer.into());
+    assert!(may_ask(&world, [198, 51, 100, 7]));
+    radius.run(&mut world, Duration::from_millis(300));
+    let requests = |world: &World| {
+        let status = world.ends[1].node.status(world.now).radius;
+        status[0].counts.requests
+    };
+    // The station's name waits, and is not refused: it comes again.
+    assert_eq!(requests(&world), 32);
+    assert!(world.drops(1, DropReason::OverQuota) > 0);
+    assert!(world.ends[0].failure().is_none());
+    radius.dead.clear();
+    radius.run(&mut world, Duration::from_secs(10));
+    world.assert_up();
 }

@@ -338,3 +338,31 @@ fn a_key_that_changed_during_an_exchange_lets_nobody_in() {
         assert_eq!(world.ends[1].node.established() == 0, is_changed);
     }
 }
+
+#[test]
+fn an_authority_that_went_during_an_exchange_lets_nobody_in() {
+    for is_gone in [false, true] {
+        let mut world = World::of(Version::V2, 98, |connection, is_station| {
+            sign(connection, is_station, &[]);
+        });
+        for end in [0, 1] {
+            world.input(end, Input::Calendar(Calendar(NOW)));
+        }
+        while world.ends[1].node.sessions.is_empty() {
+            world.run(Duration::from_millis(1));
+        }
+        let mut read_again = config(false, &world.change);
+        if is_gone {
+            let key = SigningKey::from_pem(GATEWAY_KEY).unwrap();
+            let other = Authority::create("CN=authority", key, &[1], NOW, 365).unwrap();
+            let connection = Arc::get_mut(&mut read_again.connections[0]).expect("alone");
+            connection.remote.method = RemoteMethod::Signature(Arc::new(TrustStore {
+                authorities: Certificate::all_from_pem(other.certificate_pem()).unwrap(),
+                ..TrustStore::default()
+            }));
+        }
+        world.input(1, Input::Configure(Arc::new(read_again)));
+        world.run(Duration::from_secs(1));
+        assert_eq!(world.ends[1].node.established() == 0, is_gone);
+    }
+}

@@ -177,6 +177,7 @@ impl Tunnel {
                 last,
                 dns,
                 domains: Vec::new(),
+                trust_anchors: Vec::new(),
             });
             tunnel.surround(&mut connection);
             all.connections.push(Arc::new(connection));

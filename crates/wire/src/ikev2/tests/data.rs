@@ -137,6 +137,41 @@ fn a_reply_has_addresses_subnets_and_domains() {
 }
 
 #[test]
+fn a_trust_anchor_has_a_digest_of_its_type() {
+    // The example of RFC 4509 §2.3.
+    let digest = "D4B7D520E7BB5F0F67674A0CCEB1E3E0614B93C4F9E99B8383F6A1E4469DA50A";
+    let octets = hex(&format!("ec45 05 02 {digest}"));
+    let signer = DelegationSigner::new(60485, 5, 2, hex(digest)).unwrap();
+    assert_eq!(signer.to_string(), format!("60485 5 2 {digest}"));
+    let attribute = ConfigAttribute::trust_anchor(&signer);
+    assert_eq!(attribute.kind, ConfigKind::InternalDnssecTa);
+    assert_eq!(attribute.value, octets);
+    assert_eq!(attribute.to_trust_anchor(), Some(signer));
+    let with = |kind: ConfigKind, value: &[u8]| ConfigAttribute {
+        kind,
+        value: value.to_vec(),
+    };
+    let read = |value: &[u8]| with(ConfigKind::InternalDnssecTa, value).to_trust_anchor();
+    for len in 0..octets.len() {
+        assert_eq!(read(&octets[..len]), None, "{len}");
+    }
+    assert_eq!(read(&[&octets[..], &[0]].concat()), None);
+    let other = with(ConfigKind::InternalDnsDomain, &octets);
+    assert_eq!(other.to_trust_anchor(), None);
+    for digest_type in 0..=u8::MAX {
+        let len = DelegationSigner::digest_len(digest_type);
+        for given in [20, 32, 48] {
+            let mut value = vec![0xEC, 0x45, 13, digest_type];
+            value.resize(4 + given, 7);
+            let found = read(&value);
+            assert_eq!(found.is_some(), len == Some(given), "{digest_type} {given}");
+            let again = found.map(|it| ConfigAttribute::trust_anchor(&it).value);
+            assert!(again.is_none_or(|it| it == value));
+        }
+    }
+}
+
+#[test]
 fn domains_are_names_and_nothing_else() {
     for name in [
         "",
