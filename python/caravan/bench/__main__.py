@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -79,11 +78,10 @@ def main(
     for name in ("pki", "logs"):
         shutil.rmtree(output / name, ignore_errors=True)
     parts = part or list(Part)
-    load = os.getloadavg()[0]
     programs = build(parts)
     enter()
     congestion = choose()
-    machine = document.this_machine(PEERS_DIRECTORY, congestion, load)
+    machine = document.this_machine(PEERS_DIRECTORY, congestion)
     scale = QUICK if quick else WHOLE
     names = system or [*PEERS, CARAVAN, CARAVAN_RAW]
     keys = Keys.make(output / "pki")

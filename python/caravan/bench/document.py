@@ -7,23 +7,27 @@ import platform
 import re
 import shutil
 import subprocess
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from caravan.bench.congestion import Congestion
 from caravan.testbed.binary import caravan_binary
+from caravan.testbed.processors import Processors
 
 BEGIN = "<!-- measured: begin -->"
 END = "<!-- measured: end -->"
+LOOKS_S = 3.0
+"""How long we look at what else runs."""
 
 
 @dataclass(frozen=True)
 class Machine:
     """When and where figures were measured, and the versions of all programs.
 
-    `congestion`: TCP's, the same for all systems. `load`: how many other programs wanted a
-    processor before the run, by the kernel's one-minute average.
+    `congestion`: TCP's, the same for all systems. `load`: how many processors other programs
+    used before the measurements; our own builds are over by then.
     """
 
     processor: str
@@ -35,8 +39,15 @@ class Machine:
     versions: dict[str, str]
 
 
-def this_machine(peers: Path, congestion: Congestion, load: float) -> Machine:
-    """This one; `peers` is where `tools/bench-peers` builds."""
+def in_use() -> float:
+    """How many processors are busy while we do nothing."""
+    before = Processors.now()
+    time.sleep(LOOKS_S)
+    return (Processors.now() - before).busy_s / LOOKS_S
+
+
+def this_machine(peers: Path, congestion: Congestion) -> Machine:
+    """This one, while we do nothing; `peers` is where `tools/bench-peers` builds."""
     versions = {"caravan": said([str(caravan_binary()), "--version"])}
     versions |= {
         name: path.read_text().strip()
@@ -52,7 +63,7 @@ def this_machine(peers: Path, congestion: Congestion, load: float) -> Machine:
         os.cpu_count() or 1,
         platform.release(),
         congestion,
-        load,
+        in_use(),
         datetime.now(UTC).strftime("%Y-%m-%d"),
         versions,
     )

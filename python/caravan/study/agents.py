@@ -33,15 +33,21 @@ def request(part: Value, link: Mapping[str, str], run: Run) -> dict[str, Any]:
     if run.replications not in runs:
         what = f"must be one of {', '.join(map(str, runs))}, found {run.replications}"
         raise StudyError.edit("replications", what)
+    return {"part": part, "link": link_with_rate(link), "runs": run.replications}
+
+
+def link_with_rate(link: Mapping[str, str]) -> dict[str, Any]:
+    """A link's file as the native core reads it; a recording is refused."""
     try:
         (read,) = json.loads(
             _lab.listing(canonical({"kind": "link", "catalogue": [{"kind": "link", **link}]}))
         )
     except _lab.Refusal as fault:
         raise StudyError.of(fault) from None
-    if read["link"]["trace"] is not None:
+    found: dict[str, Any] = read["link"]
+    if found["trace"] is not None:
         raise StudyError.edit("link", "a recording has no rate: name a link that has one")
-    return {"part": part, "link": read["link"], "runs": run.replications}
+    return found
 
 
 class Measuring(measured.Measuring):

@@ -15,7 +15,18 @@ from pathlib import Path
 from typing import Any, Self
 
 from caravan import _lab, recordings
-from caravan.study import agents, case, flows, hosts, measured, parameters, tables, tunnel, wireless
+from caravan.study import (
+    agents,
+    case,
+    flows,
+    hosts,
+    measured,
+    parameters,
+    successors,
+    tables,
+    tunnel,
+    wireless,
+)
 from caravan.study.cells import Cell, Job, canonical, replication_ranges, run_request
 from caravan.study.metrics import DIVERGES, LOWER, NEAR, Measure, bound
 from caravan.study.parsed import (
@@ -25,6 +36,7 @@ from caravan.study.parsed import (
     FLOWS,
     HOSTS,
     STACK,
+    SUCCESSORS,
     TABLES,
     WIRELESS,
     Run,
@@ -37,7 +49,7 @@ PRICED = "kernel of devices"
 """A run of it that may need what a device has no cost of."""
 TESTBED = "testbed"
 MEASURED = "case"
-HERE = (TESTBED, MEASURED, WIRELESS, HOSTS, AGENTS, TABLES)
+HERE = (TESTBED, MEASURED, WIRELESS, HOSTS, AGENTS, SUCCESSORS, TABLES)
 """Jobs that need the whole machine."""
 KERNEL_WEIGHT = 1e6
 """A run of the event kernel takes about as long as this many packets of the tandem."""
@@ -178,7 +190,8 @@ def _kilo(value: float | None) -> float | None:
 def jobs(cell: Cell, found: ResolvedCell, level: str, seed: int) -> tuple[Job, ...]:
     """The jobs that a cell needs at a level."""
     if level == TESTBED:
-        kinds = {CASE: MEASURED, **{own: own for own in (WIRELESS, HOSTS, AGENTS, TABLES)}}
+        own_kinds = (WIRELESS, HOSTS, AGENTS, SUCCESSORS, TABLES)
+        kinds = {CASE: MEASURED, **{own: own for own in own_kinds}}
         kind = kinds.get(cell.sweep.measure, TESTBED)
         if kind == TESTBED:
             tunnel.check(found.request)
@@ -264,6 +277,8 @@ def compute(job: Job) -> bytes:
         return tunnel.measured(json.loads(job.request)["request"])
     if job.kind == TABLES:
         return tables.measured()
+    if job.kind == SUCCESSORS:
+        return successors.measured(json.loads(job.request)["request"])
     if job.kind == MEASURED:
         return case.measured(json.loads(job.request)["request"])
     raise StudyError(f'"{job.kind}" is not a level of jobs')
@@ -305,7 +320,7 @@ def _measures(
         assert found.policies is not None, "only a graph has flows"
         read = flows.modelled if level == "model" else flows.read
         return read(results[0], found.document, found.policies)
-    if cell.sweep.measure in (CASE, AGENTS):
+    if cell.sweep.measure in (CASE, AGENTS, SUCCESSORS):
         return measured.read(results[0])
     if cell.sweep.measure == TABLES:
         return tables.read(results[0])

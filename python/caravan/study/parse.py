@@ -26,6 +26,7 @@ from caravan.study.parsed import (
     RUN_KEYS,
     STACK,
     STACK_KEYS,
+    SUCCESSORS,
     TABLES,
     UNASKED,
     WIRELESS,
@@ -42,8 +43,8 @@ from caravan.study.text import StudyError, Table, Value
 CELLS_MAX = 100_000
 DEFAULT_RUN = Run(3600.0, 60.0, 4)
 DEFAULT_FLOW = Run(1.0, 0.0, 3)
-"""A flow of a wireless policy, or between two hosts, or a tunnel of agents."""
-WITHOUT_SCENARIO = ("price", EXCHANGE, CASE, STACK, WIRELESS, HOSTS, TABLES, AGENTS)
+"""A flow of a wireless policy, or between two hosts, a tunnel of agents, or a move."""
+WITHOUT_SCENARIO = ("price", EXCHANGE, CASE, STACK, WIRELESS, HOSTS, TABLES, AGENTS, SUCCESSORS)
 SECONDS_MAX = 1e7
 ROUNDED = 1e-6
 """Fraction of a step by which rounding may miss the end of a span."""
@@ -102,7 +103,8 @@ def read_sweep(table: Table) -> Sweep:
         raise table.fault("", '"price" needs a profile, a cost table of devices/')
     grid = read_grid(table.table("grid"))
     quick = table.table("quick")
-    run = read_run(table, DEFAULT_FLOW if measure in (WIRELESS, HOSTS, AGENTS) else DEFAULT_RUN)
+    is_measured = measure in (WIRELESS, HOSTS, AGENTS, SUCCESSORS)
+    run = read_run(table, DEFAULT_FLOW if is_measured else DEFAULT_RUN)
     sweep = Sweep(
         name=table.text("name"),
         title=table.text("title"),
@@ -152,7 +154,7 @@ def _check_measure(table: Table, sweep: Sweep) -> None:
                 raise table.fault(key, what)
             if table.table("quick").has(key):
                 raise table.fault("quick", what, key)
-    if measure in (EXCHANGE, STACK, WIRELESS, HOSTS, AGENTS):
+    if measure in (EXCHANGE, STACK, WIRELESS, HOSTS, AGENTS, SUCCESSORS):
         for axis in ("policy", "link"):
             if axis not in sweep.grid:
                 held = f"files of {axis_files(axis)}"
@@ -194,6 +196,7 @@ def unheard(sweep: Sweep, name: str) -> str:
         HOSTS: HOSTS_KEYS,
         TABLES: (),
         AGENTS: (),
+        SUCCESSORS: (),
     }
     known = of_measures.get(sweep.measure)
     if known is not None and name not in known:

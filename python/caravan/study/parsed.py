@@ -20,6 +20,7 @@ WIRELESS = "wireless"
 HOSTS = "hosts"
 TABLES = "tables"
 AGENTS = "agents"
+SUCCESSORS = "successors"
 MEASURES = (
     "road",
     "price",
@@ -33,6 +34,7 @@ MEASURES = (
     HOSTS,
     TABLES,
     AGENTS,
+    SUCCESSORS,
 )
 HELD = {
     "road": ("model", "simulate"),
@@ -47,6 +49,7 @@ HELD = {
     HOSTS: LEVELS,
     TABLES: ("testbed",),
     AGENTS: ("testbed",),
+    SUCCESSORS: ("testbed",),
 }
 """The possible levels of each measure."""
 UNASKED = {FLOWS: ("simulate",)}
@@ -108,7 +111,8 @@ class Sweep:
     counts the messages that a policy needs, `case` measures a case of paper M in namespaces,
     `stack` prices security layers on top of each other, `wireless` measures a policy of paper P in
     one of its scenarios, `hosts` sends from one host to another as paper T does, `tables` reads the
-    tables of paper T from the program, `agents` measures the ten steps of its agents by part.
+    tables of paper T from the program, `agents` measures the ten steps of its agents by part,
+    `successors` measures moves outside in a successor of paper M's system.
     """
 
     name: str

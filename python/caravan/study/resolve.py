@@ -17,7 +17,7 @@ from caravan import _lab
 from caravan.files import CATALOGUE, Entry, read, within
 from caravan.lab.policies import Policies, is_of_skip
 from caravan.messages import Refused, unknown
-from caravan.study import agents, case, hosts, parameters, stack, wireless
+from caravan.study import agents, case, hosts, parameters, stack, successors, wireless
 from caravan.study.cells import Cell, canonical
 from caravan.study.metrics import AXIS_KEYS
 from caravan.study.parsed import (
@@ -27,6 +27,7 @@ from caravan.study.parsed import (
     FLOWS,
     HOSTS,
     STACK,
+    SUCCESSORS,
     TABLES,
     WIRELESS,
     Study,
@@ -170,8 +171,8 @@ def resolve(cell: Cell, files: Files) -> ResolvedCell:
         return _wireless(cell, files)
     if cell.sweep.measure == HOSTS:
         return _hosts(cell, files)
-    if cell.sweep.measure == AGENTS:
-        return _agents(cell, files)
+    if cell.sweep.measure in (AGENTS, SUCCESSORS):
+        return _over_link(cell, files)
     if cell.sweep.measure == TABLES:
         return _tables()
     file, text = files.scenario(cell.sweep.scenario)
@@ -430,15 +431,16 @@ def _hosts(cell: Cell, files: Files) -> ResolvedCell:
     )
 
 
-def _agents(cell: Cell, files: Files) -> ResolvedCell:
-    """A part of the ten steps over a link."""
-    part, link = str(cell.point["policy"]), str(cell.point["link"])
-    request = agents.request(part, files.text("link", link), cell.run)
+def _over_link(cell: Cell, files: Files) -> ResolvedCell:
+    """A part of the ten steps, or the moves of a successor, over a link."""
+    what, link = str(cell.point["policy"]), str(cell.point["link"])
+    own = agents.request if cell.sweep.measure == AGENTS else successors.request
+    request = own(what, files.text("link", link), cell.run)
     return ResolvedCell(
         scenario="",
         scenario_hash=hashlib.sha256(canonical(request).encode()).hexdigest(),
         cost_table=FREE,
-        policy=part,
+        policy=what,
         device=FREE,
         link=link,
         mips=None,

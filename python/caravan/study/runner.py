@@ -32,7 +32,7 @@ from caravan.study.metrics import (
     Measure,
     describe,
 )
-from caravan.study.parsed import AGENTS, HOSTS, LEVELS, WIRELESS, Study, Sweep
+from caravan.study.parsed import AGENTS, HOSTS, LEVELS, SUCCESSORS, WIRELESS, Study, Sweep
 from caravan.study.pool import OneByOne, available_cores, pool
 from caravan.study.published import beside_published, headline
 from caravan.study.resolve import Files, ResolvedCell, missing, resolve
@@ -268,7 +268,7 @@ def _replications(item: _Task) -> int | None:
         return None
     if item.level == TESTBED and item.cell.sweep.measure == WIRELESS:
         return int(item.resolved.request["cell"]["runs"])
-    is_repeated = item.cell.sweep.measure in ("road", WIRELESS, HOSTS, AGENTS)
+    is_repeated = item.cell.sweep.measure in ("road", WIRELESS, HOSTS, AGENTS, SUCCESSORS)
     return item.cell.run.replications if is_repeated else 1
 
 

@@ -174,15 +174,20 @@ class Caravan(Daemon):
         super().__init__(host, command, file, options=options, log_level=log_level)
 
     def is_ready(self) -> bool:
-        """Whether a gateway is running, or a client's tunnel is up."""
+        """Whether a gateway is running, or a client's tunnel is up, and its routes are there."""
         status = self.try_status()
         if status is None:
             return False
-        return self.is_gateway or self.is_established(status)
+        return self.is_gateway or self._is_carrying(status)
 
     def is_established(self, status: Mapping[str, Any] | None = None) -> bool:
         """Whether any connection has a child that carries packets."""
         return len(self.children(status)) > 0
+
+    def _is_carrying(self, status: Mapping[str, Any] | None = None) -> bool:
+        """Whether it is established, and the host has its routes."""
+        known = self.status() if status is None else status
+        return self.is_established(known) and not known["process"]["is_setting_up"]
 
     def children(self, status: Mapping[str, Any] | None = None) -> list[Mapping[str, Any]]:
         """The installed children of every connection in a status."""
@@ -204,9 +209,10 @@ class Caravan(Daemon):
         return order(self.host, "down", self.connection.name).check()
 
     def wait_until(self, state: bool, timeout_s: float = READY_S) -> None:
-        """Wait until the tunnel is up (`state`) or gone."""
+        """Wait until the tunnel carries packets (`state`) or is gone."""
         deadline = time.monotonic() + timeout_s
-        while self.is_established() is not state:
+        is_up = self._is_carrying if state else self.is_established
+        while is_up() is not state:
             if time.monotonic() > deadline:
                 raise TimedOut(f"the tunnel did not change in {timeout_s} s: {self.status()}")
             time.sleep(0.05)

@@ -26,6 +26,7 @@ PREFIXES = (
     "caravan-case-",
     "caravan-hosts-",
     "caravan-agents-",
+    "caravan-successor-",
 )
 """How the names of temporary folders of runs begin, the only ones that are ever removed."""
 LOCK = "lock"

@@ -121,8 +121,9 @@ class Move:
 class Mvpn(Network):
     """The hosts of Fig. 1; `hops` of 10 Mbit/s lie between the home network and CN1.
 
-    `outside`: properties of the link between the firewall and the internet. `hop_rate` and `rate`:
-    what `tc qdisc` says of the hops, and of all other links; empty: nothing.
+    `outside`: properties of the link between the firewall and the internet, `inside`: those of the
+    home agent's own link. `hop_rate` and `rate`: what `tc qdisc` says of the hops, and of all other
+    links; empty: nothing.
     """
 
     def __init__(
@@ -131,6 +132,7 @@ class Mvpn(Network):
         *,
         hops: int = 1,
         outside: LinkConfig | None = None,
+        inside: LinkConfig | None = None,
         hop_rate: Sequence[str] = HOP_RATE,
         rate: Sequence[str] = (),
     ) -> None:
@@ -141,16 +143,19 @@ class Mvpn(Network):
             self.links = self.host("links")
             for bridge in ("home", "branch", "visited", "hotel", "annex", "company", "internet"):
                 self.links.bridge(bridge, [])
-            self._build_inside(hops)
+            self._build_inside(hops, inside)
             self._build_outside(outside)
         except BaseException:
             self.close()
             raise
 
-    def _build_inside(self, hops: int) -> None:
+    def _build_inside(self, hops: int, link: LinkConfig | None) -> None:
         self.ms, self.ms2, self.ha = self.host("ms"), self.host("ms2"), self.host("ha")
         self.r2, self.fw, self.cn1 = self.host("r2"), self.host("fw"), self.host("cn1")
-        self._join(self.ha, "eth0", "home", f"{HOME_AGENT}/24")
+        if link is None:
+            self._join(self.ha, "eth0", "home", f"{HOME_AGENT}/24")
+        else:
+            self._join_delayed(link, self.ha, "home", f"{HOME_AGENT}/24")
         self._join(self.ms, "eth0", "home", f"{MOBILE}/24")
         self._join(self.ms2, "eth0", "home", f"{SECOND}/24")
         self._join(self.r2, "home0", "home", f"{HOME_ROUTER}/24")
@@ -221,6 +226,14 @@ class Mvpn(Network):
         for end, device in ((host, interface), (self.links, port)):
             shape(end, device, self._rate)
 
+    def _join_delayed(self, link: LinkConfig, host: Host, bridge: str, address: str) -> None:
+        wire, port = self.host(f"{host.role}-wire"), f"{host.role}-eth0"
+        host.connect("eth0", wire, "left", 1500)
+        wire.connect("right", self.links, port, 1500)
+        self.links.plug(port, bridge)
+        host.add_address("eth0", address)
+        self.inside_relay = Relay(wire, link, "left", "right")
+
     def _link(
         self,
         one: tuple[Host, str, str],
@@ -261,7 +274,8 @@ class Mvpn(Network):
         # A client of DHCP forgets its router, too.
         host.run(["ip", "route", "del", "default"], check=False)
         self.links.plug(port, to.bridge)
-        self.settle(to, host)
+        if to.address is not None:
+            self.settle(to, host)
         return Move(origin, to, began, time.time())
 
     def settle(self, place: Place, host: Host) -> None:

@@ -2,19 +2,29 @@
 inner address is the node's care-of address, and inside nothing but Mobile IP.
 
 The gateway runs on `fw`, whose packet filter lets nothing else in. Its pool is a network inside.
+`WITH_AGENT` is another one inside, `10.20.8.0/24` behind `r2`, where a node gets no address from
+anybody and needs the foreign agent that may run there.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 from caravan.testbed.caravan import READY_S, toml
 from caravan.testbed.host import Host
-from caravan.testbed.mobile_ip import ASSOCIATION, HOME_AGENT, MOBILE, Place, Role, Settings
+from caravan.testbed.mobile_ip import (
+    ASSOCIATION,
+    HOME_AGENT,
+    HOME_ROUTER,
+    MOBILE,
+    Place,
+    Role,
+    Settings,
+)
 from caravan.testbed.mvpn import (
     BRANCH,
     HOME,
@@ -32,6 +42,14 @@ TRUSTED = (INSIDE_NETWORKS, "192.168.4.0/24")
 CONNECTION = "work"
 SECRET = "the key of the gateway and of one node, long enough to be in no dictionary"
 NAMES = ("gw.example", "ms.example")
+AT_HOME = Place("home", "10.18.3.66/24", HOME_ROUTER)
+"""Home, where DHCP gives the node another address. Without one it waits for an advertisement."""
+WITH_AGENT = Place("agent")
+FOREIGN_AGENT = "10.20.8.1"
+AGENTS_KEY = "36353636363336313339333833373636"
+"""Of home agent and foreign agent."""
+VISITS_KEY = "37353636363336313339333833373637"
+"""Of foreign agent and node."""
 OTHER = "other.example"
 """Somebody else with an account."""
 
@@ -92,7 +110,10 @@ def home_agent(network: Mvpn, settings: Settings = PLAIN) -> Role:
     }
     tables: dict[str, dict[str, Any]] = {
         "home_agent": own | settings.own,
-        "mobile_nodes.ms": {"home_address": MOBILE, "association": ASSOCIATION},
+        "mobile_nodes.ms": {
+            "home_address": MOBILE,
+            "association": ASSOCIATION | settings.association,
+        },
     }
     return Role(network.ha, "home-agent", toml(tables | settings.tables))
 
@@ -106,13 +127,50 @@ def mobile_node(
         "prefix": 24,
         "home_agent": HOME_AGENT,
         "interfaces": ["eth0"],
-        "association": ASSOCIATION,
+        "association": ASSOCIATION | settings.association,
     }
     tables: dict[str, dict[str, Any]] = {
         "mobile": own | settings.own,
         "mobile.gateway": {"connection": CONNECTION} | dict(through or {}),
     }
     return Role(network.ms, "up", toml(tables | _client(NAMES[1]) | settings.tables))
+
+
+def add_network_with_agent(network: Mvpn) -> None:
+    """Add `WITH_AGENT`, whose router is where the foreign agent may run."""
+    port = "r2-agent0"
+    network.links.bridge(WITH_AGENT.bridge, [])
+    network.r2.connect("agent0", network.links, port, 1500)
+    network.links.plug(port, WITH_AGENT.bridge)
+    network.r2.add_address("agent0", f"{FOREIGN_AGENT}/24")
+    network.r2.sysctl("net.ipv4.conf.agent0.send_redirects", "0")
+
+
+def with_agent(settings: Settings, key: str = VISITS_KEY, spi: int = 1002) -> Settings:
+    """The settings of a node that shares this key with the foreign agent."""
+    agent = {"address": FOREIGN_AGENT, "association": {"spi": spi, "key": key}}
+    return replace(settings, tables={**settings.tables, "foreign_agents.branch": agent})
+
+
+def with_agent_of_visitors(settings: Settings) -> Settings:
+    """The same of the home agent."""
+    return with_agent(settings, AGENTS_KEY, 1001)
+
+
+def foreign_agent(network: Mvpn) -> Role:
+    """Start the foreign agent inside, with keys of its own for home agent and node."""
+    tables: dict[str, dict[str, Any]] = {
+        "foreign_agent": {"address": FOREIGN_AGENT, "interface": "agent0"},
+        "home_agents.home": {
+            "address": HOME_AGENT,
+            "association": {"spi": 1001, "key": AGENTS_KEY},
+        },
+        "mobile_nodes.ms": {
+            "home_address": MOBILE,
+            "association": {"spi": 1002, "key": VISITS_KEY},
+        },
+    }
+    return Role(network.r2, "foreign-agent", toml(tables))
 
 
 def other_client(host: Host) -> Role:
@@ -156,13 +214,16 @@ def session(node: Role) -> dict[str, Any] | None:
 
 def is_inside(place: Place) -> bool:
     """Whether a place is of the company's own network."""
-    return place in (HOME, BRANCH)
+    return place.bridge in (HOME.bridge, BRANCH.bridge, WITH_AGENT.bridge)
 
 
 def wait_at(node: Role, place: Place, timeout_s: float = READY_S) -> None:
     """Wait until the node is registered, and knows on which side of the gateway it is."""
     if is_inside(place):
-        node.wait_at(place, timeout_s)
+        if place == WITH_AGENT:
+            node.wait_for(is_visiting, "registered through its foreign agent", timeout_s)
+        else:
+            node.wait_at(place, timeout_s)
         node.wait_for(lambda it: not it["filtered"], "inside", timeout_s)
         node.process.wait_for(lambda: session(node) is None, "no tunnel", timeout_s)
         return
@@ -175,11 +236,16 @@ def wait_at(node: Role, place: Place, timeout_s: float = READY_S) -> None:
     node.wait_for(is_there, "registered through the gateway", timeout_s)
 
 
+def is_visiting(part: dict[str, Any]) -> bool:
+    """Whether a node is registered through the foreign agent."""
+    return bool(part["state"] == "registered" and part["care_of"] == FOREIGN_AGENT)
+
+
 def walk(network: Mvpn, node: Role, to: Place) -> Move:
     """Move the node, and wait until it is registered there."""
     moved = network.move(to)
     wait_at(node, to)
-    if to == HOME:
+    if to.bridge == HOME.bridge:
         # A node that is still leaving takes back what DHCP has set.
         network.settle(to, node.host)
     return moved

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +23,22 @@ OUTSIDE_AGENT, OUTSIDE_ROUTER = "198.18.30.1", "198.18.30.254"
 OUTSIDE_HOME = "198.18.30.66"
 """The address that it keeps for the node."""
 OUTSIDE_KEY = "66656463626139383736353433323130"
-ASSOCIATION: dict[str, Any] = {"spi": 2000, "algorithm": "hmac-sha-256", "key": OUTSIDE_KEY}
+ASSOCIATION: dict[str, Any] = {"spi": 2000, "key": OUTSIDE_KEY}
 
 
 class WithAgentOutside(Mvpn):
     """Fig. 1 with the home agent `xha` behind the internet's first router; `outside`: properties of
-    the link of the firewall, and of its own."""
+    the link of the firewall, and of its own, `inside`: of the other home agent's."""
 
     def __init__(
-        self, output: Path | None = None, *, hops: int = 1, outside: LinkConfig | None = None
+        self,
+        output: Path | None = None,
+        *,
+        hops: int = 1,
+        outside: LinkConfig | None = None,
+        inside: LinkConfig | None = None,
     ) -> None:
-        super().__init__(output, hops=hops, outside=outside)
+        super().__init__(output, hops=hops, outside=outside, inside=inside)
         try:
             self.xha = self.host("xha")
             self._join_agent(outside)
@@ -70,14 +75,15 @@ def agent_outside(network: WithAgentOutside) -> Role:
     return Role(network.xha, "home-agent", toml(tables))
 
 
-def node(network: WithAgentOutside) -> Role:
+def node(network: WithAgentOutside, settings: Settings = PLAIN) -> Role:
     """Start the mobile node."""
     outside = {
         "home_agent": OUTSIDE_AGENT,
         "home_address": OUTSIDE_HOME,
         "association": ASSOCIATION,
     }
-    return mobile_node(network, Settings(tables={"mobile.gateway.outside": outside}))
+    tables = {"mobile.gateway.outside": outside, **settings.tables}
+    return mobile_node(network, replace(settings, tables=tables))
 
 
 @dataclass(frozen=True)
@@ -91,11 +97,13 @@ class Roles:
 
 
 @contextlib.contextmanager
-def agents(network: WithAgentOutside) -> Iterator[tuple[Role, Role, Role]]:
-    """Run both home agents and the gateway."""
+def agents(
+    network: WithAgentOutside, inside: Settings = PLAIN
+) -> Iterator[tuple[Role, Role, Role]]:
+    """Run both home agents and the gateway; `inside`: settings of the home agent there."""
     close(network)
     with (
-        home_agent(network, PLAIN) as ha,
+        home_agent(network, inside) as ha,
         vpn_gateway(network) as gw,
         agent_outside(network) as xha,
     ):
@@ -105,9 +113,12 @@ def agents(network: WithAgentOutside) -> Iterator[tuple[Role, Role, Role]]:
 
 
 @contextlib.contextmanager
-def all_roles(network: WithAgentOutside) -> Iterator[Roles]:
-    """Run all roles, and wait until the node is at home."""
-    with agents(network) as (ha, gw, xha), node(network) as ms:
+def all_roles(
+    network: WithAgentOutside, *, agent: Settings = PLAIN, own: Settings = PLAIN
+) -> Iterator[Roles]:
+    """Run all roles, and wait until the node is at home; `agent`: settings of the home agent
+    inside, `own`: of the node."""
+    with agents(network, agent) as (ha, gw, xha), node(network, own) as ms:
         ms.wait_ready().wait_at(HOME)
         yield Roles(ha, gw, xha, ms)
 
@@ -125,7 +136,7 @@ def walk(network: WithAgentOutside, role: Role, to: Place) -> Move:
     if not is_inside(to):
         role.process.wait_for(lambda: place_outside(role) == to.care_of, "outside", READY_S)
     mvpn_gateway.wait_at(role, to)
-    if to == HOME:
+    if to.bridge == HOME.bridge:
         # A node that is still leaving takes back what DHCP has set.
         network.settle(to, role.host)
     return moved

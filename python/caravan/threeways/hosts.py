@@ -477,6 +477,19 @@ def mean(metric: str, values: Sequence[float]) -> Value:
     return Value(metric, middle, max(0.0, middle - half), middle + half)
 
 
+def median(metric: str, values: Sequence[float]) -> Value:
+    """The median of runs, with its 95 % interval by the order of the values (binomial). Five of
+    them have an interval of 94 %: from the least to the greatest; ten have one of 98 %, from the
+    second to the last but one."""
+    ordered = sorted(values)
+    middle = statistics.median(ordered)
+    if len(ordered) < 2:
+        return Value(metric, middle)
+    half = 1.96 * math.sqrt(len(ordered)) / 2
+    low = max(0, math.floor(len(ordered) / 2 - half))
+    return Value(metric, middle, ordered[low], ordered[-1 - low])
+
+
 def tsc_mhz() -> float | None:
     """The clock of the time stamp counter. None if the processor has none that keeps its speed, or
     if the kernel tells another clock."""

@@ -32,6 +32,7 @@ from caravan.testbed.graph import link_config
 from caravan.testbed.relay import LinkConfig
 from caravan.testbed.traffic_end import SEGMENT_BYTES
 from caravan.threeways.cases import QUANTILES, Value
+from caravan.threeways.hosts import median
 
 SLOW, FAST = (32_768, 64), (262_144, 64)
 """Bytes in a sender's buffer of TCP, and datagrams under way by UDP: what the air carries while a
@@ -215,14 +216,14 @@ def authentication(arrivals: Sequence[Arrival], setups: Sequence[float]) -> Iter
     if setups:
         parts["tls"] = list(setups)[: len(arrivals)]
     totals = [sum(run) for run in zip(*parts.values(), strict=True)]
-    yield _median("authentication_s", totals)
+    yield median("authentication_s", totals)
     for name, values in parts.items():
-        yield _median(f"authentication_s:{name}", values)
-    yield _median("discovery_s", [one.discovery_s for one in arrivals])
+        yield median(f"authentication_s:{name}", values)
+    yield median("discovery_s", [one.discovery_s for one in arrivals])
     harness = [_harness(one) for one in arrivals]
-    yield _median("harness_s", [sum(one.values()) for one in harness])
+    yield median("harness_s", [sum(one.values()) for one in harness])
     for name in harness[0]:
-        yield _median(f"harness_s:{name}", [one[name] for one in harness])
+        yield median(f"harness_s:{name}", [one[name] for one in harness])
 
 
 def _parts(arrival: Arrival) -> dict[str, float]:
@@ -253,10 +254,10 @@ def _flows(cell: Cell, setting: Setting, setups: list[float]) -> Iterator[Value]
     # A cell that is measured once is a quick one.
     is_quick = setting.runs == 1
     number = QUICK_RESPONSES if is_quick else RESPONSES
-    yield _median("response_ms", _came_ms(cell.order("connect", number), "no connection was made"))
+    yield median("response_ms", _came_ms(cell.order("connect", number), "no connection was made"))
     if not setting.policy.transport:
         answer = cell.order("echo", number, ECHO_BYTES - UDP_HEADERS)
-        yield _median("udp_response_ms", _came_ms(answer, "no datagram came back"))
+        yield median("udp_response_ms", _came_ms(answer, "no datagram came back"))
     buffer, window = SLOW if setting.air else FAST
     if is_quick and setting.air:
         window = QUICK_WINDOW
@@ -298,16 +299,3 @@ def rate(metric: str, values: Sequence[float]) -> Value:
         return Value(metric, middle)
     half = MEDIAN_QUANTILES[len(values)] * statistics.stdev(values) / math.sqrt(len(values))
     return Value(metric, middle, max(0.0, middle - half), middle + half)
-
-
-def _median(metric: str, values: Sequence[float]) -> Value:
-    """The median of runs, with its 95 % interval by the order of the values (binomial). Five of
-    them have an interval of 94 %: from the least to the greatest; ten have one of 98 %, from the
-    second to the last but one."""
-    ordered = sorted(values)
-    middle = statistics.median(ordered)
-    if len(ordered) < 2:
-        return Value(metric, middle)
-    half = 1.96 * math.sqrt(len(ordered)) / 2
-    low = max(0, math.floor(len(ordered) / 2 - half))
-    return Value(metric, middle, ordered[low], ordered[-1 - low])

@@ -1,25 +1,22 @@
 """What a move costs in the successors of the mobile private network: rounds, bytes and the gap.
 
-`python -m caravan.threeways.successors [--delay MS]` takes a node with a VPN gateway in SKIP's
-place (RFC 5266) from home to networks outside and back, and then one with a home agent outside
-besides (RFC 5265), where a move is a registration with that one. Each move is computed from the
-messages of its exchanges and run in namespaces with the real program; moves from one network
-outside to another are simulated too, with the real machines.
-
-A gap in namespaces begins when the node has its new address, as its log says, and ends with the
-first answer to an echo request, of which one is sent every 10 ms. Left out: a simulation of moves
-that go in or out. A simulated node is outside.
+`python -m caravan.threeways.successors [--delay MS] [--inside MS]` takes a node with a VPN gateway
+in SKIP's place (RFC 5266) from home to networks outside and back, and then one with a home agent
+outside besides (RFC 5265), where a move is a registration with that one. Each move is computed from
+the messages of its exchanges and run in namespaces with the real program
+(`caravan.threeways.successor_bed`); moves from one network outside to another are simulated too,
+with the real machines. Left out: a simulation of moves that go in or out. A simulated node is
+outside.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
-import re
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Self
 
 import typer
 from rich import box
@@ -29,30 +26,24 @@ from rich.table import Table
 from caravan import _lab
 from caravan.lab import core
 from caravan.lab.core import Question
-from caravan.testbed import NamespaceError, enter, mvpn_gateway, mvpn_outside
-from caravan.testbed.host import Host
-from caravan.testbed.mobile_ip import Place, Role
-from caravan.testbed.mvpn import (
-    BRANCH,
-    COMPANY,
-    CORRESPONDENT,
-    HOME,
-    HOTEL,
-    VISITED,
-    Move,
-    Mvpn,
-)
-from caravan.testbed.mvpn_gateway import is_inside
-from caravan.testbed.process import Process
+from caravan.testbed import NamespaceError, enter
+from caravan.testbed.mobile_ip import Place
+from caravan.testbed.mvpn import BRANCH, COMPANY, HOME, HOTEL, VISITED
+from caravan.testbed.mvpn_gateway import AT_HOME, WITH_AGENT, is_inside
 from caravan.testbed.relay import LinkConfig
+from caravan.threeways.hosts import mean, median
+from caravan.threeways.successor_bed import Paths, Seen, walked
 
-WALK = (VISITED, HOTEL, COMPANY, VISITED, BRANCH, VISITED, HOME)
+WALK = (VISITED, HOTEL, COMPANY, BRANCH, WITH_AGENT, VISITED, WITH_AGENT, VISITED, AT_HOME)
+STREET = Place("internet", "198.51.100.30/24", "198.51.100.1")
+"""Outside, at the router of the internet itself."""
+BESIDES = (VISITED, STREET)
+"""Two networks outside without a NAT."""
 RATE = "10 Mbit/s"
-STAY_S = 1.0
-"""Between two moves in the testbed."""
-ECHO_INTERVAL_S = 0.01
-REGISTERED, OUT = ("mobile-ip",), ("ikev2-psk", "mobile-ip")
-"""The exchanges of a move: home, and from inside to a network outside."""
+BARE_S = 3.0
+"""A node from outside waits so long for an address before it looks for an agent."""
+REGISTERED, TUNNEL = ("mobile-ip",), ("ikev2-psk-x25519-mlkem768",)
+"""The tunnel is negotiated with the program's defaults."""
 ASKED = (*REGISTERED, *REGISTERED)
 """To another network inside: the node asks whether it is inside, then registers."""
 DATA_BYTES = 84
@@ -60,18 +51,34 @@ DATA_BYTES = 84
 
 @dataclass(frozen=True)
 class System:
-    """A successor: its document, the exchanges of a move from one network outside to another, what
-    comes before a tunnel, and the scenario that simulates such a move."""
+    """A successor: its document, the exchange of a move from one network outside to another, and
+    the scenario that simulates such a move."""
 
     document: str
-    moved: tuple[str, ...]
-    before: tuple[str, ...]
+    moved: str
     scenario: str
 
 
-BY_MOBIKE = System("RFC 5266", ("mvpn-mobike",), (), "visit-gateway")
-BY_AGENT = System("RFC 5265", ("mvpn-agent",), REGISTERED, "visit-agent")
+BY_MOBIKE = System("RFC 5266", "mvpn-mobike", "visit-gateway")
+BY_AGENT = System("RFC 5265", "mvpn-agent", "visit-agent")
 SYSTEMS = (BY_MOBIKE, BY_AGENT)
+
+
+@dataclass(frozen=True)
+class Delays:
+    """One way, in ms: to gateway and home agent outside, and to the home agent inside."""
+
+    outside_ms: float
+    inside_ms: float
+
+
+@dataclass(frozen=True)
+class Part:
+    """Exchanges of a move, one after the other, and the one-way delay of their path."""
+
+    names: tuple[str, ...]
+    delay_ms: float
+    detection_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -85,13 +92,19 @@ class Cost:
 
 @dataclass(frozen=True)
 class Row:
-    """A move: its cost, and its gap simulated and in namespaces; None: it was not simulated."""
+    """A move: its cost, its gap if it was simulated, and what it took in namespaces."""
 
     system: System
-    kind: str
+    former: Place
+    to: Place
     cost: Cost
     simulated_s: float | None
-    testbed_s: float
+    seen: Seen
+
+    @property
+    def kind(self) -> str:
+        """Such as "home to visited"."""
+        return f"{self.former.bridge} to {self.to.bridge}"
 
 
 def is_outside(former: Place, to: Place) -> bool:
@@ -99,23 +112,31 @@ def is_outside(former: Place, to: Place) -> bool:
     return not is_inside(former) and not is_inside(to)
 
 
-def exchanges_of(system: System, former: Place, to: Place) -> tuple[str, ...]:
-    """The exchanges that a move needs, by name (RFC 5266 §3, RFC 5265 §3)."""
-    if to == HOME:
-        return REGISTERED
+def parts_of(system: System, former: Place, to: Place, delays: Delays) -> list[Part]:
+    """What a move needs (RFC 5266 §3, RFC 5265 §3). Through a home agent outside everything but the
+    registration there goes over its own link twice, and over the gateway's."""
+    outside_ms, inside_ms = delays.outside_ms, delays.inside_ms
+    if to == WITH_AGENT and not is_inside(former):
+        return [Part(REGISTERED, inside_ms, BARE_S)]
+    if to in (AT_HOME, WITH_AGENT):
+        return [Part(REGISTERED, inside_ms)]
     if is_inside(to):
-        return ASKED
-    return system.moved if is_outside(former, to) else (*system.before, *OUT)
+        return [Part(ASKED, inside_ms)]
+    if is_outside(former, to):
+        return [Part((system.moved,), outside_ms)]
+    first = [] if system == BY_MOBIKE else [Part(REGISTERED, outside_ms)]
+    way_ms = outside_ms if system == BY_MOBIKE else 3 * outside_ms
+    return [*first, Part(TUNNEL, way_ms), Part(REGISTERED, way_ms + inside_ms)]
 
 
-def computed(names: Sequence[str], delay_ms: float) -> Cost:
-    """Exchanges one after the other over a path with this one-way delay."""
-    first, *more = [core.find("exchange", name) for name in names]
-    keys = {"title": "The path", "rate": RATE, "delay": f"{delay_ms} ms", "mtu": 1500}
+def computed(part: Part) -> Cost:
+    """Exchanges over a path with this one-way delay."""
+    first, *more = [core.find("exchange", name) for name in part.names]
+    keys = {"title": "The path", "rate": RATE, "delay": f"{part.delay_ms} ms", "mtu": 1500}
     text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
     text += "".join(f'sources.{key} = "this run"\n' for key in keys if key != "title")
     request = {
-        "detection_s": 0,
+        "detection_s": part.detection_s,
         "data_bytes": DATA_BYTES,
         "file": first.file,
         "text": first.text,
@@ -128,18 +149,23 @@ def computed(names: Sequence[str], delay_ms: float) -> Cost:
     return Cost(int(answer["rounds"]), float(answer["bytes"]), float(answer["gap_s"]))
 
 
-def taken(system: System, former: Place, to: Place, delay_ms: float) -> Cost:
-    """What a move takes. Through a home agent outside, all but the registration there goes over two
-    links of this delay: its own and the node's."""
-    names = exchanges_of(system, former, to)
-    if is_inside(to) or is_outside(former, to) or system != BY_AGENT:
-        return computed(names, delay_ms)
-    parts = [computed(system.before, delay_ms), computed(OUT, 2 * delay_ms)]
-    return Cost(
-        sum(part.rounds for part in parts),
-        sum(part.message_bytes for part in parts),
-        sum(part.gap_s for part in parts),
-    )
+def taken(system: System, former: Place, to: Place, delays: Delays) -> Cost:
+    """What a move takes."""
+    costs = [computed(part) for part in parts_of(system, former, to, delays)]
+    gap_s = sum(cost.gap_s for cost in costs)
+    if former.bridge == HOME.bridge:
+        # The first packet for the node goes over the home agent's link as soon as that answers ARP.
+        gap_s += delays.inside_ms / 1000
+    if follows(system, former, to):
+        gap_s = computed(Part((system.moved,), 0)).gap_s
+    rounds, size = sum(cost.rounds for cost in costs), sum(cost.message_bytes for cost in costs)
+    return Cost(rounds, size, gap_s)
+
+
+def follows(system: System, former: Place, to: Place) -> bool:
+    """Whether data goes through the tunnel until the node is registered inside: MOBIKE moves it
+    there, because routers inside know the way to the gateway."""
+    return system == BY_MOBIKE and not is_inside(former) and to == BRANCH
 
 
 def simulated(system: System, delay_ms: float) -> float:
@@ -152,109 +178,88 @@ def simulated(system: System, delay_ms: float) -> float:
     return float(node["moves"][-1]["data_gap_s"])
 
 
-def rows(delay_ms: float, output: Path) -> list[Row]:
+def rows(delays: Delays, output: Path) -> list[Row]:
     """Each move of `WALK` in each system."""
+    paths = Paths(link_of(delays.outside_ms), link_of(delays.inside_ms))
     found = []
     for system in SYSTEMS:
-        simulated_s = simulated(system, delay_ms)
-        former = HOME
+        simulated_s = simulated(system, delays.outside_ms)
         folder = output / system.document.replace(" ", "-").lower()
-        for place, testbed in zip(WALK, run(system, delay_ms, folder), strict=True):
-            path_ms = 0 if is_inside(place) else delay_ms
-            cost = taken(system, former, place, path_ms)
-            own_s = simulated_s if is_outside(former, place) else None
-            kind = f"{former.bridge} to {place.bridge}"
-            found.append(Row(system, kind, cost, own_s, testbed))
-            former = place
+        moves = itertools.pairwise((HOME, *WALK))
+        told = walked(WALK, folder, paths, has_agent_outside=system == BY_AGENT)
+        for (former, to), seen in zip(moves, told, strict=True):
+            own_s = simulated_s if is_outside(former, to) else None
+            found.append(Row(system, former, to, taken(system, former, to, delays), own_s, seen))
     return found
 
 
-def run(system: System, delay_ms: float, output: Path) -> list[float]:
-    """The gap of each move of `WALK` in namespaces."""
-    link = LinkConfig(rate="10mbit", delay=f"{delay_ms * 1000:.0f}us") if delay_ms else None
-    if system == BY_AGENT:
-        with (
-            mvpn_outside.WithAgentOutside(output, outside=link) as outside,
-            mvpn_outside.all_roles(outside) as roles,
-        ):
-            return _walked(outside, roles.ms, lambda to: mvpn_outside.walk(outside, roles.ms, to))
-    with Mvpn(output, outside=link) as network, mvpn_gateway.all_roles(network) as plain:
-        return _walked(network, plain.ms, lambda to: mvpn_gateway.walk(network, plain.ms, to))
+def link_of(delay_ms: float) -> LinkConfig | None:
+    """The link with this one-way delay; without one it takes no time."""
+    return LinkConfig(rate="10mbit", delay=f"{delay_ms * 1000:.0f}us") if delay_ms else None
 
 
-def _walked(network: Mvpn, node: Role, walk: Callable[[Place], Move]) -> list[float]:
-    echoes = echo(network.ms)
-    found = []
-    for place in WALK:
-        time.sleep(STAY_S)
-        found.append(gap_of(node, walk(place), echoes))
-    echoes.stop()
-    return found
+@dataclass(frozen=True)
+class Setting:
+    """A cell of a study: moves from one network outside to another over a link, which is that of
+    gateway and home agent outside."""
+
+    system: System
+    link: LinkConfig
+    runs: int
+
+    @classmethod
+    def of(cls, request: Mapping[str, Any]) -> Self:
+        """From a study's request."""
+        (system,) = (one for one in SYSTEMS if one.moved == request["system"])
+        link = LinkConfig.of(request["link"])
+        # A relay's first direction is down here: who is behind it is the node's peer.
+        return cls(system, replace(link, rate=link.rate_back, rate_back=link.rate), request["runs"])
 
 
-def echo(host: Host) -> Process:
-    """Send echo requests to the correspondent."""
-    argv = ["ping", "-n", "-D", "-i", str(ECHO_INTERVAL_S), CORRESPONDENT]
-    process = host.popen(argv, name="echo")
-    process.wait_for(lambda: len(answered(process)) > 0, "an answer", 10)
-    return process
-
-
-def answered(echoes: Process) -> list[float]:
-    """When each answer came, in seconds since the epoch."""
-    return [float(it) for it in re.findall(r"^\[([\d.]+)\] .*icmp_seq=", echoes.stdout(), re.M)]
-
-
-def gap_of(node: Role, move: Move, echoes: Process) -> float:
-    """From the node's address on the new link, at home from the link, to the first answer."""
-
-    def came() -> float | None:
-        attached = attached_at(node, move)
-        if attached is None:
-            return None
-        return min((at - attached for at in answered(echoes) if at > attached), default=None)
-
-    echoes.wait_for(lambda: came() is not None, "an answer after the move", 30)
-    gap = came()
-    assert gap is not None
-    return gap
-
-
-def attached_at(node: Role, move: Move) -> float | None:
-    """When the node saw its new address, or that it is home."""
-    words = ("attached elsewhere, with the address", "attached at home")
-    at_home = (*words, "attached elsewhere, without an address")
-    wanted = at_home if move.to == HOME else words
-    moments = [
-        moment
-        for moment, fields in node.events()
-        if moment >= move.time_s and str(fields.get("message", "")).startswith(wanted)
-    ]
-    return moments[0] if moments else None
+def measure(setting: Setting, output: Path) -> list[dict[str, Any]]:
+    """The metrics of a cell. The process must have entered a private namespace."""
+    places = [BESIDES[number % 2] for number in range(setting.runs + 1)]
+    has_agent = setting.system == BY_AGENT
+    _, *moves = walked(places, output, Paths(setting.link), has_agent_outside=has_agent)
+    values = {
+        "rounds": [float(one.rounds) for one in moves],
+        "messages": [float(one.messages) for one in moves],
+        "message_bytes": [float(one.message_bytes) for one in moves],
+        "data_bytes": [float(one.data_bytes) for one in moves],
+    }
+    told = [mean(metric, found) for metric, found in values.items()]
+    # One that was disturbed does not count.
+    told.append(median("gap_ms", [one.gap_s * 1e3 for one in moves]))
+    return [asdict(value) for value in told]
 
 
 def shown(found: Sequence[Row]) -> Table:
     """The table, one line a move."""
     table = Table(title="A move: messages, and the gap in ms", box=box.SIMPLE_HEAD)
-    for heading in ("system", "move", "rounds", "bytes", "model", "simulated", "testbed"):
-        table.add_column(heading, justify="left" if heading in ("system", "move") else "right")
+    table.add_column("system")
+    table.add_column("move")
+    for heading in ("rounds", "here", "bytes", "here", "gap", "simulated", "here"):
+        table.add_column(heading, justify="right")
     for row in found:
-        cost = row.cost
+        cost, seen = row.cost, row.seen
         simulated_ms = "-" if row.simulated_s is None else f"{row.simulated_s * 1000:.1f}"
-        numbers = (str(cost.rounds), f"{cost.message_bytes:.0f}", f"{cost.gap_s * 1000:.1f}")
-        table.add_row(
-            row.system.document, row.kind, *numbers, simulated_ms, f"{row.testbed_s * 1000:.1f}"
+        numbers = (
+            *(str(cost.rounds), str(seen.rounds)),
+            *(f"{cost.message_bytes:.0f}", str(seen.message_bytes)),
+            *(f"{cost.gap_s * 1000:.1f}", simulated_ms, f"{seen.gap_s * 1000:.1f}"),
         )
+        table.add_row(row.system.document, row.kind, *numbers)
     return table
 
 
 def main(
-    delay: Annotated[float, typer.Option(help="ms, one way, between gateway and internet")] = 40,
+    delay: Annotated[float, typer.Option(help="ms, one way, to gateway and agent outside")] = 40,
+    inside: Annotated[float, typer.Option(help="ms, one way, to the home agent inside")] = 40,
     output: Annotated[Path, typer.Option(help="folder for logs")] = Path("successors-out"),
 ) -> None:
     """What each move costs: computed, and run in namespaces."""
     enter()
-    Console(highlight=False).print(shown(rows(delay, output.resolve())))
+    Console(highlight=False).print(shown(rows(Delays(delay, inside), output.resolve())))
 
 
 if __name__ == "__main__":
