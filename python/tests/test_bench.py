@@ -209,7 +209,7 @@ def test_targets_of_handshakes_and_memory_are_ours_alone() -> None:
         Handshakes(IKEV1, "caravan", "program", 20, 2.4),
         Handshakes(IKEV1, "strongSwan", "program", 20, 8.4),
     )
-    memory = Memory(100_000, {1: 5 * 1024, 2: 7 * 1024}, 10 * 1024**2)
+    memory = Memory(100_000, {1: 5 * 1024, 2: 7 * 1024}, 10 * 1024**2, 2 * 1024**2)
     found = targets(Results(CUBIC, handshakes=handshakes, memory=memory))
     assert [target.is_met for target in found] == [True, True, False, True]
     assert [target.measured for target in found] == [2.4, 5, 7, 10]
@@ -341,7 +341,7 @@ def test_a_flood_has_a_row_a_system_that_was_flooded() -> None:
 
 
 def test_a_report_names_only_what_was_measured() -> None:
-    memory = Memory(1_000, {2: 5_120}, 2**20)
+    memory = Memory(1_000, {2: 5_120}, 2**20, 2**19)
     text = report(Results(CUBIC, memory=memory, primitives="aes 1 ns\n"))
     assert "each of 1,000 idle tunnels in a gateway, IKEv2 | 5.00 KiB" in text
     assert "```text\naes 1 ns\n```" in text
@@ -379,7 +379,9 @@ def test_versions_and_machines_are_told() -> None:
 
 
 def test_resident_memory_is_read_in_bytes() -> None:
-    assert resident_bytes("VmHWM:\t  9 kB\nVmRSS:\t    7168 kB\n") == 7 * 1024**2
+    status = "VmHWM:\t  9 kB\nVmRSS:\t    7168 kB\nRssAnon:\t    1024 kB\n"
+    assert resident_bytes(status) == 7 * 1024**2
+    assert resident_bytes(status, "RssAnon") == 1024**2
     with pytest.raises(ValueError, match="VmRSS"):
         resident_bytes("Name: x\n")
 

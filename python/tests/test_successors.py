@@ -167,7 +167,9 @@ def test_each_move_takes_what_the_formula_says(tmp_path: Path) -> None:
         is_negotiated = not is_inside(row.to) and not is_outside(row.former, row.to)
         near = NEAR * message_bytes if is_negotiated else 0
         assert seen.message_bytes == pytest.approx(message_bytes, abs=near), row
-        assert EARLY * cost.gap_s < seen.gap_s < (1 + NEAR) * cost.gap_s + OWN_S, row
+        # Where the tunnel follows, data may come before we know that the node is there.
+        assert cost.gap_s < OWN_S or EARLY * cost.gap_s < seen.gap_s, row
+        assert seen.gap_s < (1 + NEAR) * cost.gap_s + OWN_S, row
         if row.simulated_s is not None:
             assert EARLY * row.simulated_s < seen.gap_s < (1 + NEAR) * row.simulated_s + OWN_S, row
 

@@ -239,7 +239,8 @@ fn read(folder: &Path) -> io::Result<Footprint> {
     Ok(footprint)
 }
 
-fn folder(runtime_dir: &Path, name: &str) -> PathBuf {
+/// The folder of a process of this name.
+pub fn folder(runtime_dir: &Path, name: &str) -> PathBuf {
     runtime_dir.join(format!("{name}.d"))
 }
 

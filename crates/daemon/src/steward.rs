@@ -133,6 +133,8 @@ pub struct Counts {
     pub entries_put_back: u64,
     /// One of them could not be put back.
     pub is_open: bool,
+    /// Whether keys of DNSSEC are in their file.
+    pub has_trust_anchors: bool,
 }
 
 /// Parses a request; otherwise the reason.

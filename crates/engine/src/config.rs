@@ -359,7 +359,7 @@ pub struct Limits {
     pub half_open_total: usize,
     /// Half-open exchanges of one address and mode, and as many more in main mode with a proven
     /// address. An IPv6 address counts with its whole /64. A network (an IPv4 /24, an IPv6 /48) may
-    /// have four times as many with proven addresses.
+    /// have four times as many with proven addresses, and of IKEv2 without.
     pub half_open_per_address: usize,
     /// Quick modes at once under one ISAKMP SA.
     pub quick_modes: usize,

@@ -118,11 +118,13 @@ class Handshakes:
 @dataclass(frozen=True)
 class Memory:
     """Resident memory in bytes: of each idle tunnel in a gateway by version of IKE, and of an idle
-    client."""
+    client; `client_own_bytes`: without the pages of files, such as the program's, which the kernel
+    can drop and read again."""
 
     tunnels: int
     bytes_per_tunnel: dict[int, float]
     client_bytes: int
+    client_own_bytes: int
 
 
 @dataclass(frozen=True)
@@ -270,11 +272,11 @@ def memory(program: Path, bench: Bench, keys: Keys, tunnels: int) -> Memory:
     for version in (1, 2):
         report = benches.run(program, "tunnels", "--count", str(tunnels), "--ike", str(version))
         each[version] = float(report["bytes_per_tunnel"])
-    return Memory(tunnels, each, client_bytes(bench, keys))
+    return Memory(tunnels, each, *client_bytes(bench, keys))
 
 
-def client_bytes(bench: Bench, keys: Keys) -> int:
-    """Resident bytes of `caravan up`, some time after its tunnel came up."""
+def client_bytes(bench: Bench, keys: Keys) -> tuple[int, int]:
+    """Resident bytes of `caravan up`, some time after its tunnel came up; of these its own."""
     station, gateway = bench.pair()
     on_gateway, on_station = ipsec_ends(keys, "")
     with Caravan(gateway, on_gateway) as responder:
@@ -282,12 +284,13 @@ def client_bytes(bench: Bench, keys: Keys) -> int:
         with Caravan(station, on_station) as initiator:
             initiator.wait_ready()
             time.sleep(REST_S)
-            return resident_bytes(Path(f"/proc/{initiator.process.pid}/status").read_text())
+            status = Path(f"/proc/{initiator.process.pid}/status").read_text()
+            return resident_bytes(status), resident_bytes(status, "RssAnon")
 
 
-def resident_bytes(status: str) -> int:
-    """`VmRSS` of a process's status file."""
-    found = re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)
+def resident_bytes(status: str, key: str = "VmRSS") -> int:
+    """A size in a process's status file."""
+    found = re.search(rf"^{key}:\s+(\d+) kB$", status, re.MULTILINE)
     if found is None:
-        raise ValueError("no VmRSS in the status of the process")
+        raise ValueError(f"no {key} in the status of the process")
     return int(found[1]) * 1024

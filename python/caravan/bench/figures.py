@@ -365,6 +365,10 @@ def memory_table(memory: Memory) -> str:
             for version, each in memory.bytes_per_tunnel.items()
         ),
         ["a client at rest", f"{memory.client_bytes / 1024**2:.1f} MiB"],
+        [
+            "of that, without the pages of the program and of its libraries",
+            f"{memory.client_own_bytes / 1024**2:.1f} MiB",
+        ],
     ]
     return markdown(["what", "resident"], rows)
 

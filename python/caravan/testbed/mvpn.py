@@ -274,12 +274,12 @@ class Mvpn(Network):
         # A client of DHCP forgets its router, too.
         host.run(["ip", "route", "del", "default"], check=False)
         self.links.plug(port, to.bridge)
-        if to.address is not None:
-            self.settle(to, host)
-        return Move(origin, to, began, time.time())
+        settled = time.time() if to.address is None else self.settle(to, host)
+        return Move(origin, to, began, settled)
 
-    def settle(self, place: Place, host: Host) -> None:
-        """Give a node address and router, as DHCP would."""
+    def settle(self, place: Place, host: Host) -> float:
+        """Give a node address and router, as DHCP would. Returns the moment before the router: the
+        node learns of it from the kernel, and may be quicker than we."""
         home = MOBILE if host is self.ms else SECOND
         assert place.address is not None and place.router is not None
         address = f"{home}/24" if place == HOME else place.address
@@ -288,8 +288,9 @@ class Mvpn(Network):
             host.add_address("eth0", address)
             # The tunnel may still have all routes, and that to the router.
             set_router = ["ip", "route", "replace", "default", "via", place.router, "dev", "eth0"]
+            moment = time.time()
             if host.run(set_router, check=time.monotonic() > until).code == 0:
-                return
+                return moment
 
 
 def shape(host: Host, interface: str, rate: Sequence[str]) -> None:

@@ -170,6 +170,8 @@ class Bed:
 
 def seen(told: Sequence[Message], data: Sequence[Frame], gap_s: float) -> Seen:
     """A move by its messages, and by what came to the node's link."""
+    if not data:
+        raise ValueError("no data came to the node after this move")
     ((commonest, _),) = Counter(len(frame.packet) for frame in data).most_common(1)
     return Seen(
         len({one.number for one in told if one.is_asked}),
@@ -212,7 +214,7 @@ def registrations(frames: Sequence[Frame]) -> Iterator[Message]:
         if frame.protocol != IPPROTO_UDP or MOBILE_IP_PORT not in (udp[:2], udp[2:4]):
             continue
         text = udp[UDP_BYTES:]
-        if text[0] in (REQUEST, REPLY):
+        if text and text[0] in (REQUEST, REPLY):
             number = text[REQUEST_NUMBER]
             yield Message(frame.time_s, len(frame.packet), text[0] == REQUEST, text, number=number)
 

@@ -70,11 +70,12 @@ impl Step {
 }
 
 impl TrustStore {
-    /// Whether the authority at the end of a path that passed in another store is trusted here.
+    /// Whether the authority at the end of a path that passed in another store is trusted here, or
+    /// the peer's certificate is pinned.
     pub fn has_root_of(&self, path: &CertificatePath) -> bool {
         let root = path.steps.last().map(|step| step.issuer.fingerprint());
-        // A pinned certificate may have no issuer: pins are looked at elsewhere.
-        root.is_none_or(|root| signers(self).any(|it| it.fingerprint() == root))
+        self.pinned.iter().any(|one| path.leaf.is(one))
+            || root.is_none_or(|root| signers(self).any(|it| it.fingerprint() == root))
     }
 }
 

@@ -2,7 +2,7 @@
 //! checks what types cannot.
 
 mod auth;
-mod dnssec;
+mod dns;
 mod firewall;
 mod mobility;
 mod node_firewall;
@@ -23,7 +23,6 @@ use engine::config::{
     Child, ChildLayer, Childless, Config, Connection, Encapsulation, InnerFamilies, Pool,
     SELECTORS_MAX, Severity, Unique,
 };
-use engine::dns::{MAX_DOMAINS, domain};
 use engine::sa::{Mode, Protocol};
 use engine::selector::TrafficSelector;
 use engine::suite::{EspSuite, SuiteFault};
@@ -161,7 +160,7 @@ impl Builder<'_> {
         self.only_ikev2(name, table, connection.version)?;
         self.few_selectors(name, &connection)?;
         connection.redirects = self.redirects(loaded, name, table)?;
-        connection.dnssec_domains = self.dnssec_domains(loaded, name, table)?;
+        connection.dnssec_domains = self.dnssec_domains(name, table)?;
         phones::accept(&mut connection, table);
         proposals::with_long_numbers(&mut connection, table);
         if let Some(text) = unrouted_ports(&connection) {
@@ -423,16 +422,6 @@ impl Builder<'_> {
             trust_anchors: self.trust_anchors(&key, table, &domains)?,
             domains,
         })
-    }
-
-    fn domains(&self, key: &str, table: &PoolTable) -> Result<Vec<String>, ConfigError> {
-        if table.dns.is_empty() && !table.domains.is_empty() {
-            let text = "there is no resolver for them: add dns = [\"ADDRESS\"]";
-            return Err(self.value(key, text));
-        }
-        self.few(key, table.domains.len(), MAX_DOMAINS)?;
-        let read = |text: &String| domain(text).ok_or_else(|| self.no_domain(key, text));
-        table.domains.iter().map(read).collect()
     }
 
     fn pool_indices(

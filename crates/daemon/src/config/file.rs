@@ -232,7 +232,12 @@ pub struct ConnectionTable {
     /// gateway (RFC 8598), also for domains below them. It writes the keys to a file for a resolver
     /// that validates. With them the gateway can speak for every name of these domains. Default:
     /// none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dnssec_domains: Vec<String>,
+    /// `dnssec_domains` may name top-level domains, such as "internal". Only for one that nobody
+    /// else has names in (RFC 8598).
+    #[serde(skip_serializing)]
+    pub dnssec_top_level: bool,
     /// Pools for the inner addresses of peers: one of IPv4, one of IPv6, or both.
     pub pools: Vec<String>,
     /// ESP in UDP. "auto": with every peer that supports NAT traversal (RFC 3947). true: always, or
@@ -329,6 +334,7 @@ impl ReadTable for ConnectionTable {
             ppk_intermediate: keys.or("ppk_intermediate", true)?,
             vips: keys.given("vips")?,
             dnssec_domains: keys.given("dnssec_domains")?,
+            dnssec_top_level: keys.given("dnssec_top_level")?,
             pools: keys.given("pools")?,
             encap: keys.given("encap")?,
             fragmentation: keys.or("fragmentation", true)?,

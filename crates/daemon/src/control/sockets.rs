@@ -4,10 +4,10 @@
 //! The network process creates them at its start. The steward adds and removes names later, because
 //! only it may write to the runtime directory.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -186,7 +186,10 @@ fn make_directory(path: &Path) -> Result<(), ControlError> {
     }
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(0o755);
-    builder.create(path).map_err(ControlError::io(
+    let created = builder.create(path);
+    // Whatever our umask is: programs of other users read the keys of DNSSEC in it.
+    let readable = || fs::set_permissions(path, Permissions::from_mode(0o755));
+    created.and_then(|()| readable()).map_err(ControlError::io(
         "cannot create the runtime directory",
         path,
     ))

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::files;
-use crate::footprint::FootprintFile;
+use crate::footprint::{self, FootprintFile};
 
 /// The first line. In a zone file a comment begins with a semicolon.
 const HEADER: &str = "; written by caravan; goes with the tunnel";
@@ -21,7 +21,7 @@ fn path_of(folder: &Path) -> PathBuf {
 
 /// The file of a process of this name.
 pub fn path(runtime_dir: &Path, name: &str) -> PathBuf {
-    runtime_dir.join(format!("{name}.trust-anchors"))
+    path_of(&footprint::folder(runtime_dir, name))
 }
 
 /// Writes these DS records, one a line, where every program can read them. Without any, removes the

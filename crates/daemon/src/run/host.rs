@@ -302,6 +302,13 @@ impl Host {
         }
     }
 
+    /// Keys of DNSSEC go with the last IKE SA of their connection (RFC 8598 §5).
+    pub(super) fn drop_keys(&mut self, connection: &str, node: &Node) {
+        if self.trust_anchors.contains_key(connection) && !node.is_connected(connection) {
+            self.trust_anchors.remove(connection);
+        }
+    }
+
     /// Derives the desired routes and resolvers from the node's current state. `more` adds what
     /// Mobile IPv4 wants.
     pub(super) fn update(

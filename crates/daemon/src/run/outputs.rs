@@ -269,6 +269,9 @@ impl Process {
             self.peers.change();
         }
         self.host.on_event(&event);
+        if let Event::IkeClosed { connection, .. } = &event {
+            self.host.drop_keys(connection, &self.node);
+        }
         self.is_stopped |= event == Event::Stopped;
     }
 

@@ -226,6 +226,10 @@ pub(super) async fn complete(
     report.process.refused_requests = counts.refused;
     report.process.tables_put_back = counts.put_back;
     report.process.entries_put_back = counts.entries_put_back;
+    if !counts.has_trust_anchors {
+        let all = report.connections.iter_mut();
+        all.for_each(|it| it.trust_anchor_file = None);
+    }
     if counts.is_open {
         let text = "another program removed our nftables tables, and they cannot be put back: \
                     this host is open; the log says why";

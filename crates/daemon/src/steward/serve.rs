@@ -275,6 +275,7 @@ impl Server {
                     put_back: self.put_back,
                     entries_put_back: self.entries_put_back,
                     is_open: self.is_open,
+                    has_trust_anchors: self.file.footprint.has_trust_anchors,
                 };
                 return Reply::KeptOut { counts };
             }
@@ -345,7 +346,7 @@ impl Server {
     }
 
     /// A failure is only logged: the tunnel works without them.
-    fn take_resolvers(&mut self, resolvers: Resolvers) {
+    fn take_resolvers(&mut self, mut resolvers: Resolvers) {
         if resolvers == self.resolvers {
             return;
         }
@@ -363,7 +364,12 @@ impl Server {
         if resolvers.trust_anchors != self.resolvers.trust_anchors
             && let Err(error) = anchors::take(&resolvers.trust_anchors, &mut self.file)
         {
-            warn!("cannot write the keys of DNSSEC: {error}");
+            warn!("cannot write the keys of DNSSEC, so there are none: {error}");
+            // Former ones must not stay. The next state tries again.
+            if let Err(error) = anchors::give_back(&mut self.file) {
+                warn!("cannot remove the former keys of DNSSEC: {error}");
+            }
+            resolvers.trust_anchors.clear();
         }
         self.resolvers = resolvers;
     }

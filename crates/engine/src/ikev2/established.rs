@@ -152,6 +152,7 @@ impl Established {
         message: &Message<'_>,
         at: &mut At<'_>,
     ) -> Vec<Fact> {
+        // The node decides within the same input, or leaves the peer without an answer.
         self.question = None;
         let spis = message.spis();
         let Some(index) = self.sas.iter().position(|it| it.spis == spis) else {

@@ -45,6 +45,9 @@ pub(super) struct Slot {
     site: Site,
     since: Instant,
     share: Share,
+    /// It counts in its network's bound. Where no cookie is asked, forged addresses could use that
+    /// up.
+    is_of_network: bool,
 }
 
 /// The limits that apply to an exchange.
@@ -138,7 +141,6 @@ impl HalfOpen {
         self.forgive(now);
         let site = Site::of(address);
         let per_site = limits.half_open_per_address;
-        // Forged addresses leave room in a network: before it is full, cookies are asked.
         let per_network = match begun {
             Begun::Ikev2 => per_site.saturating_mul(SITES_PER_NETWORK),
             Begun::MainMode | Begun::AggressiveMode => usize::MAX,
@@ -206,6 +208,7 @@ impl HalfOpen {
         }
         self.end(id, *slot);
         (slot.share, slot.since) = (Share::Proven, now);
+        slot.is_of_network = true;
         self.proven.begin(id, *slot);
     }
 
@@ -273,22 +276,26 @@ impl Slots {
 
     fn begin(&mut self, id: SessionId, slot: Slot) {
         let (site, since) = (slot.site, slot.since);
-        let network = site.network();
         self.by_age.insert((since, id));
         self.by_site.insert((site, since, id));
-        self.by_network.insert((network, since, id));
         *self.of_site.entry(site).or_default() += 1;
-        *self.of_network.entry(network).or_default() += 1;
+        if slot.is_of_network {
+            let network = site.network();
+            self.by_network.insert((network, since, id));
+            *self.of_network.entry(network).or_default() += 1;
+        }
     }
 
     fn end(&mut self, id: SessionId, slot: Slot) {
         let (site, since) = (slot.site, slot.since);
-        let network = site.network();
         self.by_age.remove(&(since, id));
         self.by_site.remove(&(site, since, id));
-        self.by_network.remove(&(network, since, id));
         take_one(&mut self.of_site, site);
-        take_one(&mut self.of_network, network);
+        if slot.is_of_network {
+            let network = site.network();
+            self.by_network.remove(&(network, since, id));
+            take_one(&mut self.of_network, network);
+        }
     }
 }
 
@@ -329,16 +336,49 @@ impl Room {
 
 impl Slot {
     /// For a first message from this address.
-    pub(super) fn new(share: Share, address: IpAddr, since: Instant) -> Self {
+    pub(super) fn new(begun: Begun, share: Share, address: IpAddr, since: Instant) -> Self {
         Self {
             site: Site::of(address),
             since,
             share,
+            is_of_network: begun == Begun::Ikev2,
         }
     }
 
     /// Whether its initiator's address is proven.
     pub(super) fn is_proven(self) -> bool {
         self.share == Share::Proven
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crypto::rand::Seed;
+
+    use super::*;
+
+    /// One cookie serves for any number of first messages, and each costs a key exchange.
+    #[test]
+    fn a_network_of_many_sites_has_a_bound_where_first_messages_cost_something() {
+        let (mut half_open, familiar) = (HalfOpen::default(), Familiar::default());
+        let (limits, mut random) = (Limits::default(), Seed::new([3; 32]).stream("room", 0));
+        let now = Instant(0) + Duration::from_secs(9);
+        let mut begins = |n: u32, begun| {
+            let from = IpAddr::from([192, 0, 2, n as u8]);
+            let (share, room) = half_open.room(begun, from, &familiar, &limits, &mut random, now);
+            if room == Room::Free {
+                half_open.begin(SessionId(n), Slot::new(begun, share, from, now));
+            }
+            room
+        };
+        // Nobody is asked for a cookie in main mode, so these may be forged.
+        for n in 0..400 {
+            assert_eq!(begins(n, Begun::MainMode), Room::Free, "{n}");
+        }
+        for n in 400..800 {
+            assert_eq!(begins(n, Begun::Ikev2), Room::Free, "{n}");
+        }
+        assert_eq!(begins(800, Begun::Ikev2), Room::None);
+        assert_eq!(begins(800, Begun::MainMode), Room::Free);
     }
 }

@@ -92,10 +92,9 @@ impl Node {
         let address = path.remote.ip();
         let (familiar, limits) = (&self.familiar, &self.config.limits);
         let random = &mut self.random;
-        let begun = Begun::Ikev2;
-        let (share, room) = self
-            .half_open
-            .room(begun, address, familiar, limits, random, now);
+        let (share, room) =
+            self.half_open
+                .room(Begun::Ikev2, address, familiar, limits, random, now);
         let is_loaded = self.half_open.total() >= COOKIE_THRESHOLD || room != Room::Free;
         let is_loaded = is_loaded || !self.refusals.has(REFUSALS, now) || limits.asks_cookies;
         let mut out = Outbox::default();
@@ -115,7 +114,7 @@ impl Node {
                 if let Room::Of(oldest, _) = room {
                     self.make_room(oldest, now);
                 }
-                let slot = Slot::new(share, address, now);
+                let slot = Slot::new(Begun::Ikev2, share, address, now);
                 let stage = Stage::HalfOpen(Box::new(slot));
                 let mut session = Session::new(Ike::V2(Box::new(ike)), stage, now);
                 let spi = message.spis().initiator;

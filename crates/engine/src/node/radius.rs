@@ -10,9 +10,11 @@ use crate::radius::{Client, Question, ServerStatus, Ticket, Verdict};
 use crate::site::{Network, Site};
 use crate::time::Instant;
 
-/// Open questions for peers of one network. A server has numbers for 256: strangers whose names it
-/// is slow to answer must leave some for others.
+/// Open questions for peers of one network once so many are open in all. A server has numbers for
+/// 256: strangers whose names it is slow to answer must leave some for others.
 const QUESTIONS_PER_NETWORK: usize = 32;
+/// Open questions up to which nobody waits: half of a server's numbers.
+const PLENTY: usize = 128;
 
 /// The client, and its timer.
 #[derive(Default)]
@@ -28,7 +30,7 @@ impl Radius {
     pub(super) fn may_ask(&self, peer: IpAddr) -> bool {
         let network = Site::of(peer).network();
         let of_network = self.asking.values().filter(|it| **it == network);
-        of_network.count() < QUESTIONS_PER_NETWORK
+        self.asking.len() < PLENTY || of_network.count() < QUESTIONS_PER_NETWORK
     }
 
     pub(super) fn status(&self) -> Vec<ServerStatus> {

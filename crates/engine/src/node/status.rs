@@ -250,6 +250,12 @@ impl Node {
             .sum()
     }
 
+    /// Whether a connection has an established session.
+    pub fn is_connected(&self, connection: &str) -> bool {
+        let mut all = self.sessions.values();
+        all.any(|it| it.is_of(connection) && it.ike.is_established())
+    }
+
     /// How many sessions are established.
     pub fn established(&self) -> usize {
         self.sessions

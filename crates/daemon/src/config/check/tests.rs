@@ -937,13 +937,19 @@ fn a_client_lists_the_domains_for_which_it_takes_keys_of_dnssec() {
     let loaded = folder.load(&two).expect("a good file");
     let listed = &loaded.engine.connections[0].dnssec_domains;
     assert_eq!(*listed, ["corp.example", "lab.example"]);
-    let top = folder.warns(&with("\"corp.example\", \"Example\"", vips));
-    assert!(top.contains("example is a top-level domain"), "{top}");
-    assert!(!folder.warns(&two).contains("top-level"));
+    let agreed = format!("dnssec_top_level = true\n{vips}");
+    let loaded = folder
+        .load(&with("\"Internal\"", &agreed))
+        .expect("a good file");
+    assert_eq!(loaded.engine.connections[0].dnssec_domains, ["internal"]);
     let many: Vec<String> = (0..33).map(|it| format!("\"d{it}.example\"")).collect();
     let gateway = with("\"corp.example\"", "").replace("remote_addrs", "# remote_addrs");
     for (text, wanted) in [
         (with("\".\"", vips), "\".\" is no domain"),
+        (
+            with("\"corp.example\", \"Example\"", vips),
+            "example is a top-level domain",
+        ),
         (with("\"a b\"", vips), "\"a b\" is no domain"),
         (with(&many.join(", "), vips), "33 are more than 32"),
         (

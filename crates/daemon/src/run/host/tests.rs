@@ -366,6 +366,11 @@ async fn keys_of_dnssec_are_those_of_domains_that_the_configuration_lists() {
     let one = listing("\"corp.example\"");
     assert_eq!(wanted(&one, &BTreeSet::new()), [corp]);
     assert_eq!(wanted(&one, &["home".to_owned()].into()), [""; 0]);
+    // Without an IKE SA there are none.
+    host.on_event(&lent(keys.to_vec()));
+    assert_eq!(host.trust_anchors_of("home").len(), 1);
+    host.drop_keys("home", &node);
+    assert_eq!(host.trust_anchors_of("home").len(), 0);
 }
 
 #[tokio::test]

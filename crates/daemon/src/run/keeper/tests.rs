@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::*;
 use crate::routes::Prefix;
 use crate::run::report::{STEWARD_PATIENCE, complete};
-use crate::status::StatusReport;
+use crate::status::{ConnectionStatus, StatusReport};
 use crate::steward::{Counts, REQUEST_BYTES_MAX, Reply, Request, parse, read_frame, write_frame};
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -141,6 +141,10 @@ async fn a_silent_steward_keeps_no_status_report_and_no_desired_state_waiting() 
     let asks = keeper.asks();
     let report = async {
         let mut report = StatusReport::default();
+        report.connections.push(ConnectionStatus {
+            trust_anchor_file: Some("/run/caravan/home.trust-anchors".to_owned()),
+            ..ConnectionStatus::default()
+        });
         complete(&mut report, None, &asks).await;
         report
     };
@@ -152,12 +156,15 @@ async fn a_silent_steward_keeps_no_status_report_and_no_desired_state_waiting() 
             put_back: 2,
             entries_put_back: 3,
             is_open: false,
+            has_trust_anchors: false,
         };
         played.reply(Reply::KeptOut { counts }).await;
     };
     let (report, ()) = tokio::join!(report, serve);
     let process = &report.process;
     assert_eq!((process.refused_requests, process.tables_put_back), (1, 2));
+    // The steward could not write it.
+    assert_eq!(report.connections[0].trust_anchor_file, None);
     assert_eq!(process.entries_put_back, 3);
     assert!(report.warnings.is_empty(), "{:?}", report.warnings);
 }

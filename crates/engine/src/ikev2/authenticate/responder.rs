@@ -345,6 +345,13 @@ fn examine(
         return refuse(answering, &opened, Fault::Misbehaved(text.into()), at);
     };
     if examining.asks_servers() && !checks.may_ask {
+        if !examining.is_told {
+            examining.is_told = true;
+            let why = "the RADIUS servers have many open questions, too many of them for peers of \
+                       this network: the peer waits";
+            let told = rejection(examining.connection(), at.path, why.into());
+            at.out.rejections.push(told);
+        }
         answering.examining = Some(examining);
         return Box::new((Some(answering), Fact::Dropped(DropReason::OverQuota)));
     }

@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::config::Version;
-use crate::node::half_open::{ANSWER_TIME, Begun, Familiar, HalfOpen, Room, Slot};
-use crate::node::session_id::SessionId;
+use crate::node::half_open::ANSWER_TIME;
 
 /// A world whose main mode station is down, and its first message.
 fn at_rest(seed: u8) -> (World, Vec<u8>) {
@@ -239,26 +238,4 @@ fn a_half_open_exchange_lasts_as_long_as_the_limit_says() {
         let reason = world.ends[1].failure().expect("a failure");
         assert!(reason.contains("no reply from 192.0.2.100"), "{reason}");
     }
-}
-
-/// One cookie serves for any number of first messages, and each costs a key exchange.
-#[test]
-fn a_network_of_many_sites_has_a_bound_where_first_messages_cost_something() {
-    let (mut half_open, familiar) = (HalfOpen::default(), Familiar::default());
-    let (limits, mut random) = (Limits::default(), Seed::new([3; 32]).stream("room", 0));
-    let now = Instant(0) + Duration::from_secs(9);
-    let mut begins = |n: u32, begun| {
-        let from = IpAddr::from([192, 0, 2, n as u8]);
-        let (share, room) = half_open.room(begun, from, &familiar, &limits, &mut random, now);
-        if room == Room::Free {
-            half_open.begin(SessionId(n), Slot::new(share, from, now));
-        }
-        room
-    };
-    for n in 0..400 {
-        assert_eq!(begins(n, Begun::Ikev2), Room::Free, "{n}");
-    }
-    assert_eq!(begins(400, Begun::Ikev2), Room::None);
-    // Nobody is asked for a cookie there, so forged addresses would fill a network.
-    assert_eq!(begins(400, Begun::MainMode), Room::Free);
 }

@@ -441,7 +441,7 @@ fn one_network_does_not_take_all_numbers_of_a_server() {
             .node
             .ask_server(SessionId(number), question, now);
     };
-    for number in 0..32 {
+    for number in 0..128 {
         ask(&mut world, 1_000 + number, NAT.into());
     }
     let may_ask = |world: &World, peer: [u8; 4]| world.ends[1].node.radius.may_ask(peer.into());
@@ -452,7 +452,7 @@ fn one_network_does_not_take_all_numbers_of_a_server() {
         status[0].counts.requests
     };
     // The station's name waits, and is not refused: it comes again.
-    assert_eq!(requests(&world), 32);
+    assert_eq!(requests(&world), 128);
     assert!(world.drops(1, DropReason::OverQuota) > 0);
     assert!(world.ends[0].failure().is_none());
     radius.dead.clear();

@@ -1,12 +1,21 @@
-//! Keys of DNSSEC that come with resolvers (RFC 8598): those of a pool, and the domains for which a
-//! client takes any.
+//! Domains that come with resolvers (RFC 8598), keys of DNSSEC for them, and the domains for which
+//! a client takes any.
 
 use engine::dns::{MAX_DOMAINS, MAX_TRUST_ANCHORS, TrustAnchor, domain};
 
 use super::file::{ConnectionTable, PoolTable};
-use super::{Builder, ConfigError, Loaded};
+use super::{Builder, ConfigError};
 
 impl Builder<'_> {
+    /// The domains for whose names alone a pool's resolvers are asked.
+    pub(super) fn domains(&self, key: &str, table: &PoolTable) -> Result<Vec<String>, ConfigError> {
+        if table.dns.is_empty() && !table.domains.is_empty() {
+            let text = "there is no resolver for them: add dns = [\"ADDRESS\"]";
+            return Err(self.value(key, text));
+        }
+        self.names(key, &table.domains)
+    }
+
     /// The keys of a pool with these domains.
     pub(super) fn trust_anchors(
         &self,
@@ -29,7 +38,6 @@ impl Builder<'_> {
     /// The domains for which a client takes keys. The root is no domain here (RFC 8598 §6).
     pub(super) fn dnssec_domains(
         &self,
-        loaded: &mut Loaded,
         connection: &str,
         table: &ConnectionTable,
     ) -> Result<Vec<String>, ConfigError> {
@@ -46,27 +54,33 @@ impl Builder<'_> {
             let text = "keys come with an inner address: ask for one, vips = [\"0.0.0.0\"]";
             return Err(self.value(&key, text));
         }
-        self.few(&key, given.len(), MAX_DOMAINS)?;
-        let read = |text: &String| domain(text).ok_or_else(|| self.no_domain(&key, text));
-        let domains: Vec<String> = given.iter().map(read).collect::<Result<_, _>>()?;
-        if let Some(top) = domains.iter().find(|it| !it.contains('.')) {
-            let text = format!(
-                "dnssec_domains: {top} is a top-level domain: the gateway can speak for every \
-                 name in it"
-            );
-            loaded.warnings.push((connection.to_owned(), text));
+        let domains = self.names(&key, given)?;
+        let top = domains.iter().find(|it| !it.contains('.'));
+        match top.filter(|_| !table.dnssec_top_level) {
+            Some(top) => {
+                let text = format!(
+                    "{top} is a top-level domain: the gateway could speak for every name in it; \
+                     name domains in it, or add dnssec_top_level = true if it is all yours"
+                );
+                Err(self.value(&key, &text))
+            }
+            None => Ok(domains),
         }
-        Ok(domains)
     }
 
-    pub(super) fn few(&self, key: &str, count: usize, most: usize) -> Result<(), ConfigError> {
+    fn names(&self, key: &str, texts: &[String]) -> Result<Vec<String>, ConfigError> {
+        self.few(key, texts.len(), MAX_DOMAINS)?;
+        let read = |text: &String| {
+            let none = || self.value(key, &format!("{text:?} is no domain, such as corp.example"));
+            domain(text).ok_or_else(none)
+        };
+        texts.iter().map(read).collect()
+    }
+
+    fn few(&self, key: &str, count: usize, most: usize) -> Result<(), ConfigError> {
         match count <= most {
             true => Ok(()),
             false => Err(self.value(key, &format!("{count} are more than {most}"))),
         }
-    }
-
-    pub(super) fn no_domain(&self, key: &str, text: &str) -> ConfigError {
-        self.value(key, &format!("{text:?} is no domain, such as corp.example"))
     }
 }
