@@ -8,12 +8,14 @@
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 use engine::plane::Run;
 use nix::libc;
 use socket2::{Domain, Protocol, Socket, Type};
 use wire::ip::{ipv6, protocol};
 
+use crate::routes::exits::Exits;
 use crate::sys::datagram::{self, Incoming, Outgoing};
 use crate::sys::set_option;
 use crate::udp::Sent;
@@ -35,12 +37,13 @@ pub struct RawSockets {
     sending_v4: Socket,
     /// `None`: the machine has no IPv6.
     sending_v6: Option<Socket>,
+    exits: Arc<Exits>,
 }
 
 impl RawSockets {
     /// Opens these protocols for IPv4, and those of IPsec for IPv6 if the machine has it. Needs
     /// CAP_NET_RAW.
-    pub fn open(protocols: &[u8], mark: Option<u32>) -> io::Result<Self> {
+    pub fn open(protocols: &[u8], mark: Option<u32>, exits: Arc<Exits>) -> io::Result<Self> {
         let mut receiving = Vec::new();
         for protocol in protocols.iter().copied() {
             let number = i32::from(protocol);
@@ -66,6 +69,7 @@ impl RawSockets {
             receiving,
             sending_v4,
             sending_v6,
+            exits,
         })
     }
 
@@ -87,6 +91,7 @@ impl RawSockets {
         let beside = Outgoing {
             remote: run.path.remote,
             source: run.path.local.ip(),
+            interface: self.exits.of(run.path.local.ip(), run.path.remote.ip()),
             traffic_class: 0,
             segment_bytes: None,
             never_waits: false,

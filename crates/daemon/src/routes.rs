@@ -9,6 +9,7 @@
 
 mod ask;
 pub mod entries;
+pub mod exits;
 pub mod full;
 pub mod lost;
 mod mtu;

@@ -420,11 +420,19 @@ impl Process {
                 self.mobile_applied()?;
                 self.become_ready()
             }
+            KeeperEvent::Resolvers(untaken) => {
+                if let Some(line) = self.host.on_resolvers(untaken) {
+                    self.progress.say(line);
+                }
+                Ok(())
+            }
             KeeperEvent::Refused(number, error) => self.on_host_refused(number, error).await,
             KeeperEvent::NotFound(error) => Err(error.context("cannot find our addresses")),
             KeeperEvent::StewardGone => anyhow::bail!("{UNATTENDED}"),
             KeeperEvent::Ways(mut ways, own) => {
                 self.lead_outside(&mut ways);
+                let mark = self.loaded.daemon.fwmark;
+                self.udp.exits().renew(&ways, mark);
                 if self.host.take_ways(ways.clone(), own.clone()) {
                     self.progress.unsent.addresses_changed();
                 }

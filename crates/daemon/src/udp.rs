@@ -12,6 +12,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::ike::{NotReached, Unreachable};
@@ -22,6 +23,7 @@ use nix::libc;
 use socket2::{Domain, Socket, Type};
 
 use crate::routes::LinkMtus;
+use crate::routes::exits::Exits;
 use crate::sys::datagram::{self, Outgoing, QueuedError};
 use crate::sys::set_option;
 
@@ -63,6 +65,7 @@ pub struct UdpSockets {
     has_gro: bool,
     gso_refused: AtomicBool,
     links: LinkMtus,
+    exits: Arc<Exits>,
 }
 
 /// One port of one family.
@@ -154,7 +157,13 @@ impl UdpSockets {
             has_gro,
             gso_refused: AtomicBool::new(false),
             links: LinkMtus::default(),
+            exits: Arc::default(),
         })
+    }
+
+    /// By which links datagrams leave.
+    pub fn exits(&self) -> &Arc<Exits> {
+        &self.exits
     }
 
     /// Each socket with its role, for receiving.
@@ -192,6 +201,7 @@ impl UdpSockets {
         let beside = Outgoing {
             remote: path.remote,
             source: path.local.ip(),
+            interface: self.exits.of(path.local.ip(), path.remote.ip()),
             traffic_class: 0,
             segment_bytes: None,
             never_waits: true,
@@ -212,6 +222,7 @@ impl UdpSockets {
         let mut beside = Outgoing {
             remote: run.path.remote,
             source: run.path.local.ip(),
+            interface: self.exits.of(run.path.local.ip(), run.path.remote.ip()),
             traffic_class: run.traffic_class,
             segment_bytes: None,
             never_waits: false,

@@ -101,6 +101,7 @@ impl Loopback {
         let mut beside = Outgoing {
             remote: self.remote,
             source: self.from.local_addr()?.ip(),
+            interface: 0,
             traffic_class: 0,
             segment_bytes: is_burst.then_some(PAYLOAD_BYTES as u16),
             never_waits: false,
@@ -174,6 +175,7 @@ fn read(stopwatch: &Stopwatch, tun: &Tun, from: &UdpSocket, is_burst: bool) -> i
     let beside = Outgoing {
         remote: SocketAddr::from((NOBODY, 9)),
         source: std::net::IpAddr::from(OURS),
+        interface: 0,
         traffic_class: 0,
         segment_bytes: is_burst.then_some(PAYLOAD_BYTES as u16),
         never_waits: false,

@@ -121,7 +121,7 @@ impl Process {
         let udp = UdpSockets::bind(ports).context("cannot bind UDP ports")?;
         let tun = Tun::open(&table.tun, mtu)
             .with_context(|| format!("cannot make the TUN device {}", table.tun))?;
-        let raw = open_raw(&loaded, table.fwmark);
+        let raw = open_raw(&loaded, &udp);
         let mobile = Opened::open(loaded.mobility.as_ref(), tun.name())?;
         steward.device(mtu).await?;
         let capture = options.capture.as_deref().map(open_capture).transpose()?;

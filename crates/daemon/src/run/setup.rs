@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
 use engine::config::{Config, Connection, Encapsulation};
@@ -15,7 +16,7 @@ use crate::capture::{Capture, CaptureFile, Keys, Tap};
 use crate::config::{ConfigError, Loaded, Mobility};
 use crate::options::Role;
 use crate::raw::{IPSEC, RawSockets, TUNNELS};
-use crate::udp::UdpConfig;
+use crate::udp::{UdpConfig, UdpSockets};
 
 /// Octets of an IP packet on Ethernet.
 const LINK_MTU: u16 = 1_500;
@@ -157,7 +158,7 @@ pub(super) fn ports(loaded: &Loaded) -> UdpConfig {
 
 /// Raw sockets carry ESP without UDP, AH, SKIP, and tunnels of Mobile IPv4. Without the right to
 /// open them, everything in UDP still works.
-pub(super) fn open_raw(loaded: &Loaded, mark: u32) -> Option<RawSockets> {
+pub(super) fn open_raw(loaded: &Loaded, udp: &UdpSockets) -> Option<RawSockets> {
     let mut connections = loaded.engine.connections.iter();
     let needs_ipsec = connections.any(|it| it.encapsulation != Encapsulation::Always);
     let ipsec = IPSEC.iter().filter(|_| needs_ipsec);
@@ -168,7 +169,8 @@ pub(super) fn open_raw(loaded: &Loaded, mark: u32) -> Option<RawSockets> {
     if protocols.is_empty() {
         return None;
     }
-    match RawSockets::open(&protocols, Some(mark)) {
+    let (mark, exits) = (loaded.daemon.fwmark, Arc::clone(udp.exits()));
+    match RawSockets::open(&protocols, Some(mark), exits) {
         Ok(raw) => Some(raw),
         Err(error) => {
             warn!("no raw sockets ({error}): only packets in UDP will pass");

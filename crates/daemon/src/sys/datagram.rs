@@ -28,6 +28,8 @@ pub struct Outgoing {
     pub remote: SocketAddr,
     /// Our source address; unspecified: the kernel chooses.
     pub source: IpAddr,
+    /// The number of the interface by which it leaves; 0: the kernel chooses. Needs a source.
+    pub interface: u32,
     /// TOS or traffic class.
     pub traffic_class: u8,
     /// Split into datagrams of this size (UDP_SEGMENT); `None`: it is one.
@@ -149,7 +151,7 @@ fn write_control(header: &mut libc::msghdr, beside: &Outgoing) -> usize {
                 && !source.is_unspecified()
             {
                 let chosen = libc::in_pktinfo {
-                    ipi_ifindex: 0,
+                    ipi_ifindex: beside.interface.cast_signed(),
                     ipi_spec_dst: libc::in_addr {
                         s_addr: u32::from_ne_bytes(source.octets()),
                     },
@@ -169,7 +171,10 @@ fn write_control(header: &mut libc::msghdr, beside: &Outgoing) -> usize {
                     ipi6_addr: libc::in6_addr {
                         s6_addr: source.octets(),
                     },
-                    ipi6_ifindex: remote.scope_id(),
+                    ipi6_ifindex: match remote.scope_id() {
+                        0 => beside.interface,
+                        scope => scope,
+                    },
                 };
                 writer.push(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, chosen);
             }
