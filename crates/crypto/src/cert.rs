@@ -133,6 +133,11 @@ pub enum CertFault {
     UnknownAuthority { subject: String, issuer: String },
     #[error("certificate {subject} has a signature that its issuer {issuer} did not make")]
     BadSignature { subject: String, issuer: String },
+    #[error(
+        "certificate {subject} was issued by another authority that is also called {issuer}: \
+         compare ca.pem at both ends"
+    )]
+    Namesake { subject: String, issuer: String },
     #[error("certificate {subject} may not be used for this: {why}")]
     WrongUsage { subject: String, why: String },
     #[error("certificate {subject} was revoked at {at}")]

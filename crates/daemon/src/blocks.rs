@@ -14,7 +14,8 @@ use engine::selector::TrafficSelector;
 use tracing::warn;
 
 use crate::config::Loaded;
-use crate::footprint::{FootprintFile, written};
+use crate::control::client::none_runs;
+use crate::footprint::{FootprintFile, leftovers, written};
 use crate::nft;
 use crate::routes::full::{self, Surroundings};
 use crate::routes::{self, Desired, Own, Prefix, covering, prefixes, reach};
@@ -159,8 +160,11 @@ pub fn behind_peers(connection: &Connection, config: &Config) -> BTreeSet<Prefix
 }
 
 /// One sentence on what stays blocked of these connections, and which packet filters stay; `None`
-/// if nothing does.
+/// if nothing does, or if another process has them.
 pub fn standing(runtime_dir: &Path, names: &[String]) -> Option<String> {
+    if is_of_another(runtime_dir, names) {
+        return None;
+    }
     let mut blocks: BTreeMap<String, BTreeSet<Prefix>> = BTreeMap::new();
     let mut filters = Vec::new();
     for (_, footprint) in written(runtime_dir) {
@@ -176,6 +180,15 @@ pub fn standing(runtime_dir: &Path, names: &[String]) -> Option<String> {
     let mut sentences = sentences(blocks.iter());
     sentences.append(&mut filters);
     (!sentences.is_empty()).then(|| sentences.join("; "))
+}
+
+/// Whether a living process has one of these connections. `down` would end that.
+fn is_of_another(runtime_dir: &Path, names: &[String]) -> bool {
+    let is_held = |name: &String| {
+        let left = leftovers(runtime_dir, name);
+        left.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    };
+    none_runs(runtime_dir, names).is_err() || names.iter().any(is_held)
 }
 
 /// One sentence for each connection that stays blocked.
@@ -200,6 +213,23 @@ pub fn sentences<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_living_process_has_blocked_is_not_called_left_behind() {
+        let folder = std::env::temp_dir().join(format!("caravan-standing-{}", std::process::id()));
+        let names = ["home".to_owned()];
+        let mut file = FootprintFile::open(&folder, "home").unwrap();
+        file.update(|footprint| {
+            let blocked = [("10.10.0.0/24".parse().unwrap())].into();
+            footprint.blocks.insert("home".to_owned(), blocked);
+        })
+        .unwrap();
+        assert_eq!(standing(&folder, &names), None);
+        drop(file);
+        let text = standing(&folder, &names).unwrap();
+        assert!(text.starts_with("10.10.0.0/24 stays blocked"), "{text}");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn what_stays_blocked_is_named_with_the_remedy() {

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod commands;
+mod idle;
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, IsTerminal};
@@ -255,7 +256,8 @@ enum Command {
     Status {
         /// Key of one connection; without it, all
         name: Option<String>,
-        /// JSON with fixed keys: one process is an object, several are {"processes": [...]}
+        /// JSON with fixed keys: one process is an object, several or none are
+        /// {"processes": [...]}
         #[arg(long)]
         json: bool,
     },
@@ -520,6 +522,7 @@ fn run_client(
     is_background: bool,
     run: impl FnOnce(RunOptions) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
+    let run = |options| run(options).map_err(with_socks);
     if !is_background {
         let names = config::connection_names(&options.config).unwrap_or_default();
         if let Some(name) = names.first() {
@@ -535,6 +538,16 @@ fn run_client(
         outcome.failed(&sentence(error));
     }
     ended
+}
+
+/// Names the way that needs no rights.
+fn with_socks(fault: anyhow::Error) -> anyhow::Error {
+    match fault.downcast_ref() {
+        Some(PrivilegeError::Lacking(_)) => anyhow::anyhow!(
+            "{fault}; without root, `caravan socks -c FILE` serves programs that speak SOCKS"
+        ),
+        _ => fault,
+    }
 }
 
 impl RunArgs {

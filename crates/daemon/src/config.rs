@@ -101,6 +101,11 @@ impl ConfigError {
         }
     }
 
+    /// Whether it is about the value of this key.
+    fn is_of(&self, wanted: &str) -> bool {
+        matches!(self, Self::Value { key, .. } if key == wanted)
+    }
+
     /// The same for a fault of a file's text.
     fn of_fault(path: &Path, fault: Fault) -> Self {
         let (path, line, key) = (path.to_owned(), fault.place.line, fault.place.key);

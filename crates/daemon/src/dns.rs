@@ -100,13 +100,13 @@ pub fn take_file(
     let old = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(error),
+        Err(error) => return Err(files::at("cannot read", path)(error)),
     };
     if file.footprint.dns.is_none() {
         let backup = former(path, &old, state, file)?;
         file.update(|footprint| footprint.dns = Some(backup))?;
     }
-    replace(path, &rewritten(&old, resolvers))
+    replace(path, &rewritten(&old, resolvers)).map_err(files::at("cannot write", path))
 }
 
 /// After a power failure: replaces what a forgotten process wrote to [`RESOLV_CONF`] by the former
@@ -372,6 +372,20 @@ mod tests {
         give_back(&mut case.file).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), before);
         assert_eq!(case.file.footprint.dns, None);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_named() {
+        let mut case = case("unwritable");
+        let path = case.folder.join("no-such-folder/resolv.conf");
+        let fault = case.take(&path).unwrap_err();
+        let expected = format!("cannot write {}: No such file", path.display());
+        assert!(fault.to_string().starts_with(&expected), "{fault}");
+        give_back(&mut case.file).unwrap();
+        fs::create_dir_all(&path).unwrap();
+        let fault = case.take(&path).unwrap_err();
+        let expected = format!("cannot read {}: Is a directory", path.display());
+        assert_eq!(fault.to_string(), expected);
     }
 
     #[test]

@@ -347,6 +347,25 @@ pub fn beginning(path: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(octets))
 }
 
+/// Why the system refused, in words alone.
+pub fn reason(fault: &io::Error) -> String {
+    match fault.raw_os_error() {
+        Some(number) => Errno::from_raw(number).desc().to_owned(),
+        None => fault.to_string(),
+    }
+}
+
+/// Adds to an error what failed, and at which path, unless it names that already. Its kind stays.
+pub fn at(what: &str, path: &Path) -> impl Fn(io::Error) -> io::Error {
+    move |fault| {
+        let (path, reason) = (path.display().to_string(), reason(&fault));
+        match reason.contains(&path) {
+            true => fault,
+            false => io::Error::new(fault.kind(), format!("{what} {path}: {reason}")),
+        }
+    }
+}
+
 /// Explains the problem with an existing file.
 fn told(fault: io::Error, path: &Path) -> io::Error {
     let why = match fault.raw_os_error() {
@@ -363,6 +382,18 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
+
+    #[test]
+    fn an_error_names_its_path_once_and_has_no_number() {
+        let path = Path::new("/run/caravan/home.d");
+        let name = at("cannot write into", path);
+        let fault = name(Errno::EROFS.into());
+        let text = "cannot write into /run/caravan/home.d: Read-only file system";
+        assert_eq!(fault.to_string(), text);
+        assert_eq!(fault.kind(), ErrorKind::ReadOnlyFilesystem);
+        assert_eq!(name(fault).to_string(), text);
+        assert_eq!(name(Errno::EAGAIN.into()).kind(), ErrorKind::WouldBlock);
+    }
 
     fn folder(name: &str) -> PathBuf {
         let name = format!("caravan-files-{}-{name}", std::process::id());

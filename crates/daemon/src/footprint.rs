@@ -109,6 +109,11 @@ impl FootprintFile {
     /// while that process lives.
     pub fn open(runtime_dir: &Path, name: &str) -> io::Result<Self> {
         let folder = folder(runtime_dir, name);
+        let named = files::at("cannot use", &folder);
+        Self::open_at(folder.clone()).map_err(named)
+    }
+
+    fn open_at(folder: PathBuf) -> io::Result<Self> {
         let opened = files::make_folder(&folder, 0o700)?;
         files::check_ours(&opened, &folder)?;
         let lock = files::open_lock(&folder.join("lock"))?;
@@ -167,7 +172,8 @@ impl FootprintFile {
             // A longer one could not be read back, and nothing would be undone.
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        files::replace(&self.opened, FILE, &text)?;
+        let named = files::at("cannot write into", &self.folder);
+        files::replace(&self.opened, FILE, &text).map_err(named)?;
         self.footprint = next;
         Ok(())
     }
@@ -175,7 +181,8 @@ impl FootprintFile {
     /// Removes the folder once nothing is left to undo. Otherwise it stays.
     pub fn close(self) -> io::Result<()> {
         if self.footprint.is_empty() {
-            fs::remove_dir_all(&self.folder)?;
+            let named = files::at("cannot remove", &self.folder);
+            fs::remove_dir_all(&self.folder).map_err(named)?;
         }
         Ok(())
     }
@@ -261,6 +268,7 @@ mod tests {
         .unwrap();
         let error = FootprintFile::open(&runtime, "home").err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "it is alive");
+        assert!(error.to_string().contains("home.d: "), "{error}");
         assert!(leftovers(&runtime, "home").is_err());
         assert_eq!(written(&runtime).count(), 1);
         drop(file);

@@ -11,7 +11,7 @@ mod skip;
 mod validity;
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -513,7 +513,14 @@ fn write_index(folder: &Path, index: &Index) -> anyhow::Result<()> {
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    fs::read_to_string(path).map_err(|fault| {
+        let path = path.display();
+        let is_text = fault.kind() != ErrorKind::InvalidData;
+        anyhow::Error::new(fault).context(match is_text {
+            true => format!("cannot read {path}"),
+            false => format!("{path} is not PEM; of a .p12, `openssl pkcs12 -in FILE` makes that"),
+        })
+    })
 }
 
 /// All or nothing, and never readable for others.

@@ -180,8 +180,10 @@ impl Outcome {
 
     /// Says why the process failed.
     pub fn failed(&mut self, reason: &str) {
+        // Another process of this name that came too late may have written its own.
+        let emptied = self.0.set_len(0);
         // On a full disk the log may still have it.
-        let _ = self.0.write_all(reason.as_bytes());
+        let _ = emptied.and_then(|()| self.0.write_all(reason.as_bytes()));
     }
 }
 
@@ -410,6 +412,10 @@ mod tests {
         outcome.failed(reason);
         assert_eq!(last_failure(&folder, "road").as_deref(), Some(reason));
         assert_eq!(background_names(&folder), ["road".to_owned()].into());
+        let mut late = Outcome::open(&folder, "road").unwrap();
+        late.failed("a connection named \"road\" is already running, and more than the next one");
+        outcome.failed(reason);
+        assert_eq!(last_failure(&folder, "road").as_deref(), Some(reason));
         Outcome::open(&folder, "road").unwrap();
         assert_eq!(last_failure(&folder, "road"), None);
         // Another one begins in the foreground, or the connection is taken down.

@@ -14,6 +14,7 @@ pub mod client;
 pub mod serve;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::io;
 use std::net::IpAddr;
 
@@ -91,6 +92,11 @@ pub enum Reply {
     },
     /// It is done.
     Done,
+    /// It is done but for the resolvers.
+    DoneButResolvers {
+        /// Which, and why.
+        untaken: Untaken,
+    },
     /// The host refused it.
     Failed {
         /// The reason.
@@ -135,6 +141,30 @@ pub struct Counts {
     pub is_open: bool,
     /// Whether keys of DNSSEC are in their file.
     pub has_trust_anchors: bool,
+}
+
+/// Resolvers that this host does not ask, although it should.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Untaken {
+    /// Those of the gateway; empty: the former ones.
+    pub addresses: Vec<IpAddr>,
+    /// The reason.
+    pub reason: String,
+}
+
+impl fmt::Display for Untaken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
+        match &all[..] {
+            [] => write!(f, "the former resolvers are not back: {}", self.reason),
+            _ => write!(
+                f,
+                "the gateway's resolvers {} are not in use: {}",
+                all.join(", "),
+                self.reason
+            ),
+        }
+    }
 }
 
 /// Parses a request; otherwise the reason.

@@ -130,8 +130,9 @@ fn advice(password: &str) -> String {
     match password.chars().count() {
         ADVISED_CHARS.. => String::new(),
         count => format!(
-            "warning: a password of {count} characters is easily guessed: {ADVISED_CHARS} random \
-             ones at least, better 16\n"
+            "warning: a password of {count} character{} is easily guessed: {ADVISED_CHARS} random \
+             ones at least, better 16\n",
+            if count == 1 { "" } else { "s" }
         ),
     }
 }
@@ -155,7 +156,12 @@ fn folder_of(path: &Path) -> anyhow::Result<Flock<File>> {
         _ => Path::new("."),
     };
     let opened = files::open_folder(folder);
-    let opened = opened.with_context(|| format!("cannot open {}", folder.display()))?;
+    let is_missing = matches!(&opened, Err(fault) if fault.kind() == ErrorKind::NotFound);
+    let hint = match is_missing {
+        true => ": name another file by --file FILE, or make the folder",
+        false => "",
+    };
+    let opened = opened.with_context(|| format!("cannot open {}{hint}", folder.display()))?;
     let locked = Flock::lock(opened, FlockArg::LockExclusive);
     locked.map_err(|(_, fault)| anyhow::anyhow!("cannot lock {}: {fault}", folder.display()))
 }
@@ -176,7 +182,16 @@ mod tests {
     fn a_short_password_is_taken_with_a_warning() {
         assert_eq!(advice("12345678"), "");
         assert!(advice("1234567").starts_with("warning: a password of 7 characters"));
+        assert!(advice("1").starts_with("warning: a password of 1 character is easily"));
         // Characters count, not octets.
         assert!(!advice("éééé").is_empty());
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_named_with_the_remedy() {
+        let fault = folder_of(Path::new("/nonexistent/caravan/users")).expect_err("no folder");
+        let said = format!("{fault:#}");
+        assert!(said.contains("cannot open /nonexistent/caravan: name another file by --file"));
+        assert!(said.contains("or make the folder: No such file"), "{said}");
     }
 }

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use super::fault::{Fault, Place};
 use super::position::Lines;
-use super::words::{is_hidden, is_slip, nearest, unknown};
+use super::words::{is_hidden, is_like, is_slip, nearest, unknown};
 
 /// People do not write larger texts.
 pub const TEXT_BYTES_MAX: usize = 1 << 22;
@@ -455,7 +455,13 @@ impl<'a> Table<'a> {
         let asked = self.asked.borrow();
         let others = self.items.keys().map(String::as_str);
         let near = nearest(key, others.filter(|other| !asked.contains(other)));
-        let slip = near.filter(|near| is_slip(near, key));
+        let is_table = |key: &str| {
+            let found = self.items.get(key).map(|item| &item.value);
+            matches!(found, Some(Value::Table(_)))
+        };
+        // Few keys are tables, so one of them may be less alike.
+        let is_meant = |near: &&str| is_slip(near, key) || is_table(near) && is_like(near, key);
+        let slip = near.filter(is_meant);
         match slip.and_then(|slip| self.items.get(slip)) {
             Some(slip) => slip.fault(format!("did you mean '{key}'? That key is missing")),
             None => self.item.fault(format!("the key '{key}' is missing")),

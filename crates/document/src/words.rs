@@ -29,6 +29,12 @@ pub(crate) fn is_slip(word: &str, other: &str) -> bool {
     word.len().min(other.len()) > 2 && strsim::damerau_levenshtein(word, other) <= 2
 }
 
+/// Whether one word is very like the other, such as "childs" and "children", and not its beginning.
+pub(crate) fn is_like(word: &str, other: &str) -> bool {
+    let is_part = word.starts_with(other) || other.starts_with(word);
+    !is_part && likeness(word, other) >= 0.85
+}
+
 /// Whether a character is not shown, or changes how a terminal shows others: controls, and marks
 /// and overrides of the writing direction.
 pub(crate) fn is_hidden(c: char) -> bool {

@@ -78,6 +78,10 @@ pub(super) struct Extensions {
     pub(super) has_name_constraints: bool,
     /// The first critical extension that we do not process.
     pub(super) unknown_critical: Option<String>,
+    /// The name of its own key.
+    key_id: Option<Vec<u8>>,
+    /// The name of its issuer's key.
+    issuer_key_id: Option<Vec<u8>>,
     /// Subject alternative names.
     names: Vec<Name>,
 }
@@ -322,6 +326,12 @@ impl Facts {
 }
 
 impl Extensions {
+    /// Whether the issuer's key has another name than `issuer`'s. Not if one of them has none.
+    pub(super) fn names_other_key(&self, issuer: &Self) -> bool {
+        let both = self.issuer_key_id.as_ref().zip(issuer.key_id.as_ref());
+        both.is_some_and(|(wanted, found)| wanted != found)
+    }
+
     fn of(extensions: &[X509Extension<'_>]) -> Result<Self, CertFault> {
         let mut all = Self::default();
         for (at, extension) in extensions.iter().enumerate() {
@@ -361,10 +371,13 @@ impl Extensions {
             ParsedExtension::NameConstraints(_) => self.has_name_constraints = true,
             // Any policy is accepted, so these restrict nothing (RFC 5280 §6.1.1 (c)).
             ParsedExtension::CertificatePolicies(_) => {}
+            // They only tell why a signature is not the issuer's.
+            ParsedExtension::AuthorityKeyIdentifier(id) => {
+                self.issuer_key_id = id.key_identifier.as_ref().map(|id| id.0.to_vec());
+            }
+            ParsedExtension::SubjectKeyIdentifier(id) => self.key_id = Some(id.0.to_vec()),
             // They help to find other certificates and lists, and limit nothing here.
-            ParsedExtension::AuthorityKeyIdentifier(_)
-            | ParsedExtension::SubjectKeyIdentifier(_)
-            | ParsedExtension::IssuerAlternativeName(_)
+            ParsedExtension::IssuerAlternativeName(_)
             | ParsedExtension::CRLDistributionPoints(_)
             | ParsedExtension::AuthorityInfoAccess(_) => {}
             ParsedExtension::ParseError { .. } => {

@@ -139,7 +139,9 @@ fn check_leaf(leaf: &Certificate, keys: LeafKeys, accepts_legacy: bool) -> Resul
 fn tells(fault: &CertFault) -> bool {
     !matches!(
         fault,
-        CertFault::BadSignature { .. } | CertFault::UnknownAuthority { .. }
+        CertFault::BadSignature { .. }
+            | CertFault::Namesake { .. }
+            | CertFault::UnknownAuthority { .. }
     )
 }
 
@@ -193,7 +195,8 @@ impl<'a> Climb<'a> {
                 Err(stop @ CertFault::TooMany) => return Err(stop),
                 // Report the most useful fault: of two authorities of one name, that of the real
                 // signer; of two paths, that of the one that came nearer to an anchor.
-                Err(CertFault::BadSignature { .. }) if fault.is_some() => {}
+                Err(CertFault::BadSignature { .. } | CertFault::Namesake { .. })
+                    if fault.is_some() => {}
                 Err(CertFault::UnknownAuthority { .. }) if fault.as_ref().is_some_and(tells) => {}
                 Err(other) => fault = Some(other),
             }
@@ -219,9 +222,17 @@ impl<'a> Climb<'a> {
         self.budget.spend()?;
         let key = &issuer.facts.signer.key;
         if !current.facts.signed.is_by(key, self.store.accepts_legacy) {
-            return Err(CertFault::BadSignature {
-                subject: current.subject(),
-                issuer: issuer.subject(),
+            let (subject, issuer_text) = (current.subject(), issuer.subject());
+            let (own, other) = (&current.facts.extensions, &issuer.facts.extensions);
+            return Err(match own.names_other_key(other) {
+                true => CertFault::Namesake {
+                    subject,
+                    issuer: issuer_text,
+                },
+                false => CertFault::BadSignature {
+                    subject,
+                    issuer: issuer_text,
+                },
             });
         }
         check_authority(issuer, below)?;

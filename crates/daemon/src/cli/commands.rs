@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use engine::identity::Identity;
 
+use super::idle::Idle;
 use crate::config::{Mobility, Names, wireless};
 use crate::console::complain;
 use crate::control::client::{
     PATIENCE, Running, TICK, ask, ask_to_end, discard, find, listener, nobody, none_runs, running,
 };
 use crate::control::{ControlError, Reply, Request, check_name};
-use crate::footprint::{self, FootprintFile, leftovers, written};
+use crate::footprint::{self, FootprintFile, leftovers};
 use crate::options::Role;
 use crate::routes::Blocks;
 use crate::status::StatusReport;
@@ -106,10 +107,14 @@ pub(super) fn down(runtime_dir: &Path, state_dir: &Path, name: &str) -> anyhow::
         match leftovers(runtime_dir, name) {
             // The steward of a killed process is about to end, or a process has just begun.
             Err(error) if error.kind() == ErrorKind::WouldBlock && Instant::now() < until => {
-                if !was_ending && find(runtime_dir, name).is_ok() {
-                    return down(runtime_dir, state_dir, name);
+                match find(runtime_dir, name) {
+                    Ok(_) if was_ending => bail!("{name} has ended, and was started again since"),
+                    Ok(_) => return down(runtime_dir, state_dir, name),
+                    Err(_) => std::thread::sleep(TICK),
                 }
-                std::thread::sleep(TICK);
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                bail!("another process with {name} begins or ends just now: try again")
             }
             left => break left.context("cannot take over what was left behind")?,
         }
@@ -285,7 +290,8 @@ pub(super) fn status(
             match (here, others.next()) {
                 (Err(ControlError::NotRunning { .. }), Some(found)) => vec![report(&found)?],
                 (Err(error @ ControlError::NotRunning { .. }), None) => {
-                    bail!("{error}{}", failures(runtime_dir, Some(name)))
+                    let known = Idle::of(runtime_dir, Some(name));
+                    return known.end(&error.to_string(), json);
                 }
                 (found, _) => vec![report(&found?)?],
             }
@@ -302,12 +308,7 @@ pub(super) fn status(
         reports.iter_mut().for_each(|report| report.only(name));
     }
     match (&reports[..], json) {
-        ([], _) => bail!(
-            "{}{}{}",
-            nobody(runtime_dir),
-            failures(runtime_dir, None),
-            left_behind(runtime_dir)
-        ),
+        ([], _) => Idle::of(runtime_dir, None).end(&nobody(runtime_dir), json),
         ([one], true) => Ok(one.to_json() + "\n"),
         (several, true) => {
             let all = serde_json::json!({ "processes": several });
@@ -318,44 +319,6 @@ pub(super) fn status(
             Ok(texts.join("\n"))
         }
     }
-}
-
-/// Why dead background processes have ended.
-fn failures(runtime_dir: &Path, name: Option<&str>) -> String {
-    let all = service::background_names(runtime_dir).into_iter();
-    let failed = all.filter(|of| name.is_none_or(|name| name == of));
-    let sentences = failed.filter_map(|of| {
-        let reason = service::last_failure(runtime_dir, &of)?;
-        Some(format!("; the last `up --detach` of {of} ended: {reason}"))
-    });
-    sentences.collect()
-}
-
-/// What dead processes left: blocked traffic, unreachable resolvers, and records that look like
-/// ours but are not trusted.
-fn left_behind(runtime_dir: &Path) -> String {
-    let strange = footprint::strange(runtime_dir).into_iter();
-    let mut text: String = strange.map(|fault| format!("; {fault}")).collect();
-    for (_, footprint) in written(runtime_dir) {
-        for sentence in blocks::sentences(footprint.blocks.iter()) {
-            text += &format!("; {sentence}");
-        }
-        if footprint.dns.is_some()
-            && let Some(name) = footprint.connections.first()
-        {
-            text += &format!(
-                "; the resolvers are still those of the tunnel: `caravan down {name}` restores them"
-            );
-        }
-        if footprint.has_trust_anchors
-            && let Some(name) = footprint.connections.first()
-        {
-            text += &format!(
-                "; keys of DNSSEC are still those of the tunnel: `caravan down {name}` removes them"
-            );
-        }
-    }
-    text
 }
 
 /// Each process once, by its number, with one of its sockets: a process has one per connection, and

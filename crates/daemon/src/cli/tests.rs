@@ -75,6 +75,19 @@ fn check_takes_its_file_as_the_commands_that_run_it_do() {
 }
 
 #[test]
+fn a_client_without_rights_is_told_of_the_way_that_needs_none() {
+    let lacking = PrivilegeError::Lacking(caps::Capability::CAP_NET_ADMIN);
+    let said = with_socks(lacking.into()).to_string();
+    assert!(
+        said.starts_with("this needs CAP_NET_ADMIN: run as root"),
+        "{said}"
+    );
+    assert!(said.contains("`caravan socks -c FILE`"), "{said}");
+    let other = with_socks(anyhow::anyhow!("no route")).to_string();
+    assert_eq!(other, "no route");
+}
+
+#[test]
 fn the_way_to_end_draining_is_in_the_error_about_a_missing_gateway() {
     let error = parse("caravan drain home")
         .expect_err("no gateway")

@@ -87,7 +87,17 @@ pub fn build(
     }
     faults.extend(builder.radius(&mut loaded, &file).err());
     for (name, table) in &file.connections {
-        faults.extend(builder.add(&mut loaded, name, table).err());
+        let fault = builder.add(&mut loaded, name, table).err();
+        let pools = &loaded.engine.pools;
+        let is_lost = |name: &String| {
+            file.pools.contains_key(name) && !pools.iter().any(|pool| pool.name == *name)
+        };
+        // The fault of a pool is told already.
+        let is_told = |fault: &ConfigError| {
+            let of_pools = format!("connections.{name}.pools");
+            fault.is_of(&of_pools) && table.pools.iter().any(is_lost)
+        };
+        faults.extend(fault.filter(|fault| !is_told(fault)));
     }
     let is_included = |it: &(String, file::OnFailure)| file.included.contains(&it.0);
     loaded.on_failure.sort_by_key(is_included);

@@ -22,8 +22,7 @@ use nix::unistd::Uid;
 
 use super::file::{ConfigFile, ConnectionTable, DaemonTable, PublishTable};
 use super::loaded::Loaded;
-use super::values::Span;
-use super::values::Transport;
+use super::values::{Span, Transport, meant_subnet};
 use crate::control::check_name;
 use crate::routes::prefix::{next, previous};
 
@@ -444,14 +443,19 @@ fn host_bits(file: &ConfigFile) -> Vec<(String, String)> {
         }
     }
     for (name, table) in &file.pools {
-        let meant = meant_network(&table.addrs);
+        let one = meant_subnet(&table.addrs);
+        let one = one.map(|subnet| format!("a pool of one address; did you mean {subnet}?"));
+        let meant = one.or_else(|| meant_network(&table.addrs));
         warnings.extend(meant.map(|text| (format!("pools.{name}"), format!("addrs: {text}"))));
     }
     warnings
 }
 
-/// "10.10.0.5/24" means 10.10.0.0/24.
+/// "10.10.0.5/24" means 10.10.0.0/24, and perhaps "10.10.0.0" does.
 fn meant_network(word: &str) -> Option<String> {
+    if let Some(subnet) = meant_subnet(word) {
+        return Some(format!("{word:?} is one address; did you mean {subnet}?"));
+    }
     let address: IpAddr = word.split_once('/')?.0.trim().parse().ok()?;
     let network: TrafficSelector = word.parse().ok()?;
     (network.first != address).then(|| {

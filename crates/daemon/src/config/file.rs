@@ -3,6 +3,7 @@
 
 mod auth;
 mod choices;
+mod mistyped;
 mod parts;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,6 +85,9 @@ impl ReadTable for ConfigFile {
             "publish",
             "write [[publish]], with two brackets: there may be several",
         )?;
+        if let Some(connections) = keys.item("connections") {
+            mistyped::check(connections)?;
+        }
         Ok(Self {
             daemon: keys.given("daemon")?,
             connections: keys.given("connections")?,
@@ -638,5 +642,33 @@ remote_ts = ["10.10.0.0/24"]
                       'connections'";
         assert!(said(&text).contains(wanted), "{}", said(&text));
         assert!(said("[zebra]").contains("valid are 'daemon', 'connections'"));
+        let whole = format!("[connections.laptop]\n{SIDES}");
+        for (header, wanted) in [
+            (
+                "connections.laptop.childs.net",
+                "line 4: connections.laptop.childs: did you mean 'children'? That key is missing",
+            ),
+            (
+                "connections.laptpo.children.net",
+                "line 4: connections.laptpo: it has nothing but children; did you mean \
+                 connections.laptop?",
+            ),
+            (
+                "connections.work.children.net",
+                "line 4: connections.work: it has nothing but children; did you mean \
+                 connections.laptop?",
+            ),
+            (
+                "connections.laptop.version",
+                "line 4: connections.laptop.version: must be a whole number, found a table",
+            ),
+            (
+                "connections.laptop.zebra",
+                "line 1: connections.laptop: the key 'children' is missing",
+            ),
+        ] {
+            let said = said(&format!("{whole}[{header}]\n"));
+            assert!(said.contains(wanted), "{said}");
+        }
     }
 }

@@ -59,6 +59,11 @@ impl Keys<'_> {
         self.0.only(keys)
     }
 
+    /// The place and value of a key, if it is there.
+    pub(super) fn item(&self, key: &'static str) -> Option<&Item> {
+        self.0.find(key)
+    }
+
     /// Refuses a table where a list of tables is meant.
     pub(super) fn refuse_table(&self, key: &'static str, why: &str) -> Result<(), Fault> {
         match self.0.find(key) {

@@ -1,5 +1,6 @@
 //! Values with units, as the files write them: `"90s"`, `"4h"`, `"64kb"`.
 
+use core::net::IpAddr;
 use core::time::Duration;
 
 use serde::{Serialize, Serializer};
@@ -21,6 +22,20 @@ pub enum Transport {
     Tcp,
     /// UDP.
     Udp,
+}
+
+/// The network that somebody means who writes its first address without a prefix length, such as
+/// 10.10.0.0.
+pub fn meant_subnet(word: &str) -> Option<String> {
+    let address: IpAddr = word.trim().parse().ok()?;
+    let bits = match address {
+        _ if address.is_unspecified() => 0,
+        IpAddr::V4(v4) if v4.octets()[3] == 0 => 24,
+        // A host's half of the address that is 0.
+        IpAddr::V6(v6) if v6.to_bits() << 64 == 0 => 64,
+        _ => return None,
+    };
+    Some(format!("{address}/{bits}"))
 }
 
 /// A secret written in the file itself. It has no `Debug`, and is wiped on drop.

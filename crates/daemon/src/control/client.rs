@@ -46,6 +46,12 @@ pub fn running(runtime_dir: &Path) -> Vec<Running> {
 
 /// The error if no process answers: none is running, or we may not talk to it.
 pub fn nobody(runtime_dir: &Path) -> String {
+    let none = || format!("nothing is running under {}", runtime_dir.display());
+    hidden(runtime_dir).unwrap_or_else(none)
+}
+
+/// Why we cannot see what runs, if so.
+pub fn hidden(runtime_dir: &Path) -> Option<String> {
     let is_forbidden = |path: &Path| {
         let refused = UnixStream::connect(path).err().map(|error| error.kind());
         refused == Some(ErrorKind::PermissionDenied)
@@ -53,15 +59,15 @@ pub fn nobody(runtime_dir: &Path) -> String {
     let folder = runtime_dir.display();
     let entries = match std::fs::read_dir(runtime_dir) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            return format!("permission denied: only the owner of {folder} can see what runs");
+            let text = format!("permission denied: only the owner of {folder} can see what runs");
+            return Some(text);
         }
         entries => entries.into_iter().flatten(),
     };
     let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    match paths.any(|path| path.extension().is_some_and(|e| e == "sock") && is_forbidden(&path)) {
-        true => format!("processes under {folder} answer only root"),
-        false => format!("nothing is running under {folder}"),
-    }
+    let is_any =
+        paths.any(|path| path.extension().is_some_and(|e| e == "sock") && is_forbidden(&path));
+    is_any.then(|| format!("processes under {folder} answer only root"))
 }
 
 /// Whether a process answers at this socket.
@@ -106,7 +112,9 @@ pub fn find(runtime_dir: &Path, name: &str) -> Result<Running, ControlError> {
 /// Refuses if one of these connections is running already.
 pub fn none_runs(runtime_dir: &Path, names: &[String]) -> Result<(), ControlError> {
     for name in names {
-        if let Ok(Running { name, path }) = find(runtime_dir, name) {
+        let path = socket_path(runtime_dir, name);
+        if check_name(name).is_ok() && is_live(&path) {
+            let name = name.clone();
             return Err(ControlError::AlreadyRuns { name, path });
         }
     }

@@ -7,6 +7,8 @@ use clap::Args;
 use engine::identity::Identity;
 use engine::selector::TrafficSelector;
 
+use crate::config::values::meant_subnet;
+
 /// The settings of a client's file besides its keys.
 #[derive(Debug, Args)]
 pub(super) struct Client {
@@ -16,8 +18,8 @@ pub(super) struct Client {
     /// Identity of the gateway; default: its address or name
     #[arg(long, value_name = "ID", value_parser = identity)]
     gateway_id: Option<String>,
-    /// Networks behind the gateway
-    #[arg(long, value_name = "PREFIX", value_parser = network)]
+    /// Networks behind the gateway, such as 10.10.0.0/24; the option may be repeated
+    #[arg(long, value_name = "PREFIX", num_args = 1.., value_parser = network)]
     remote_ts: Vec<String>,
     /// Transport mode: the client talks to the gateway's own address
     #[arg(long, conflicts_with = "remote_ts")]
@@ -74,6 +76,15 @@ impl Client {
 
 /// Checks that a configuration accepts this selector, and returns it as written.
 fn network(text: &str) -> Result<String, String> {
+    if text.trim().contains([',', ' ']) {
+        return Err("name one network, and repeat --remote-ts for each other one".to_owned());
+    }
+    if let Some(subnet) = meant_subnet(text) {
+        let bits = if subnet.contains(':') { 128 } else { 32 };
+        return Err(format!(
+            "it is one address; did you mean {subnet}? Write {text}/{bits} for one host"
+        ));
+    }
     match TrafficSelector::parse(text) {
         Ok(Some(_)) => Ok(text.to_owned()),
         Ok(None) => Err("name a network, such as 10.10.0.0/24".to_owned()),

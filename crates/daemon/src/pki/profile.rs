@@ -140,6 +140,12 @@ impl Draft {
                  in its file"
             );
         }
+        if device == Device::Windows && id != gateway {
+            bail!(
+                "Windows knows a gateway by the name that it connects to: leave --gateway-id \
+                 {id:?} out, and name the gateway {gateway:?} in its certificate and in its file"
+            );
+        }
         if device == Device::Android && client.networks().next().is_some() {
             bail!(
                 "Android's own client has no field for networks, it takes what the gateway's \

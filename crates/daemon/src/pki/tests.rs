@@ -69,6 +69,30 @@ fn a_bundle_is_a_configuration_that_parses_with_all_its_files() {
 }
 
 #[test]
+fn several_networks_of_a_bundle_are_named_one_by_one() {
+    let folder = Folder::new("networks");
+    let order = "issue --ca @/pki --name ms1 --out @ --bundle --gateway sg.example --remote-ts";
+    let commas = folder.pki(&format!("{order} 10.10.0.0/24,10.20.0.0/24"));
+    let said = format!("{:#}", commas.expect_err("two in one"));
+    assert!(said.contains("repeat --remote-ts"), "{said}");
+    folder
+        .pki(&format!("{order} 10.10.0.0/24 10.20.0.0/24"))
+        .expect("a bundle");
+    let text = folder.text("ms1/ms1.toml");
+    let wanted = "remote_ts = [\"10.10.0.0/24\",\"10.20.0.0/24\"]";
+    assert!(text.contains(wanted), "{text}");
+}
+
+#[test]
+fn a_file_that_is_no_text_is_shown_with_the_command_that_reads_it() {
+    let folder = Folder::new("octets");
+    fs::write(folder.0.join("own.p12"), [0x30, 0x82, 0xff]).expect("written");
+    let said = format!("{:#}", folder.pki("show @/own.p12").expect_err("no PEM"));
+    assert!(said.contains("own.p12 is not PEM"), "{said}");
+    assert!(said.contains("openssl pkcs12 -in FILE"), "{said}");
+}
+
+#[test]
 fn a_bundle_leaves_every_key_to_its_default_that_was_not_asked_for() {
     let folder = Folder::new("defaults");
     let order = "issue --ca @/pki --name ms1 --out @ --bundle --gateway sg.example";
@@ -467,6 +491,14 @@ fn what_no_profile_can_hold_is_refused_before_anything_is_written() {
         (
             "--profile android --gateway sg.example --gateway-id other.example",
             "one field",
+        ),
+        (
+            "--profile windows --gateway sg.example --gateway-id other.example",
+            "leave --gateway-id",
+        ),
+        (
+            "--profile windows --gateway sg.example --remote-ts 10.10.0.0",
+            "did you mean 10.10.0.0/24? Write 10.10.0.0/32 for one host",
         ),
         (
             "--profile android --gateway sg.example --remote-ts 10.10.0.0/24",

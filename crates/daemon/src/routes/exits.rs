@@ -1,7 +1,7 @@
-//! The link by which a datagram leaves. The kernel looks at the destination alone unless a rule says
-//! otherwise, so what is sent from the address of a second link leaves by the first one, and gets
-//! nowhere if that is dead. Such datagrams are sent out of the link that has their source, if a
-//! route leads from there.
+//! The link by which a datagram leaves. The kernel looks at the destination alone unless a rule
+//! says otherwise, so what is sent from the address of a second link leaves by the first one, and
+//! gets nowhere if that is dead. Such datagrams are sent out of the link that has their source, if
+//! a route leads from there.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -21,6 +21,7 @@ use crate::nft::Forwarding;
 use crate::options::Role;
 use crate::routes::reach::{self, Source};
 use crate::routes::{self, Desired, Prefix};
+use crate::steward::Untaken;
 use crate::steward::client::Steward;
 
 /// Our part of the host's state.
@@ -49,6 +50,8 @@ pub(super) struct Host {
     wanted: Option<HostState>,
     /// Why the host refused it, if it did.
     refusal: Option<String>,
+    /// Resolvers that this host does not ask, although it should.
+    untaken: Option<Untaken>,
     /// Sessions that ended because the host refused the routes to their peers.
     unroutable_ended: u64,
     /// Wanted routes to peers without a pool address, each with the number of the first desired
@@ -90,6 +93,7 @@ impl Host {
             revision: 0,
             wanted: None,
             refusal: None,
+            untaken: None,
             unroutable_ended: 0,
             bare: BTreeMap::new(),
             misses_routes: false,
@@ -169,6 +173,12 @@ impl Host {
         self.find_missing();
     }
 
+    /// Returns what to tell about resolvers that could not be taken.
+    pub(super) fn on_resolvers(&mut self, untaken: Option<Untaken>) -> Option<String> {
+        self.untaken = untaken;
+        self.untaken.as_ref().map(ToString::to_string)
+    }
+
     /// The host refused the desired state of this number. The attempt may have changed the host, so
     /// a notification of a change must not cause the next one: only another state does, or
     /// [`Host::forget_refusal`]. Returns the peers without a pool address whose routes are missing:
@@ -188,12 +198,13 @@ impl Host {
         missing.iter().map(|to| to.address).collect()
     }
 
-    /// Lets a refused state be tried again. Returns whether there is one.
+    /// Lets a refused state, or resolvers, be tried again. Returns whether there is one.
     pub(super) fn forget_refusal(&mut self) -> bool {
-        if self.refusal.is_some() {
+        let is_any = self.refusal.is_some() || self.untaken.is_some();
+        if is_any {
             self.wanted = None;
         }
-        self.refusal.is_some()
+        is_any
     }
 
     /// Whether the newest desired state is applied.
@@ -437,7 +448,8 @@ impl Host {
 
     /// The resolvers of a connection's lease that this host asks.
     pub(super) fn resolvers_of(&self, connection: &str) -> Vec<IpAddr> {
-        let wanted = self.wanted.iter().flat_map(|it| &it.resolvers.addresses);
+        let taken = self.wanted.iter().filter(|_| self.untaken.is_none());
+        let wanted = taken.flat_map(|it| &it.resolvers.addresses);
         let asked: BTreeSet<&IpAddr> = wanted.collect();
         let lent = self.leases.get(connection).into_iter();
         let lent = lent.flat_map(|it| &it.dns);
@@ -457,7 +469,8 @@ impl Host {
                 self.unroutable_ended
             )
         });
-        refused.chain(refusal).chain(ended)
+        let untaken = self.untaken.iter().map(ToString::to_string);
+        refused.chain(untaken).chain(refusal).chain(ended)
     }
 
     /// The source address of our own programs towards the peers of a connection, for one family.

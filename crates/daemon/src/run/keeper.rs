@@ -15,8 +15,8 @@ use tracing::warn;
 use crate::config::Texts;
 use crate::dns::Resolvers;
 use crate::routes::Desired;
-use crate::steward::Counts;
 use crate::steward::client::Steward;
+use crate::steward::{Counts, Untaken};
 
 /// Requests that wait for the steward. The user and a reload each have one at a time.
 const ASKS_MAX: usize = 16;
@@ -80,6 +80,9 @@ pub(super) enum Ask {
 
 /// What the task reports to control.
 pub(super) enum KeeperEvent {
+    /// These resolvers cannot be taken; none: all are. Comes before the state is applied, if it is
+    /// another answer than the last one.
+    Resolvers(Option<Untaken>),
     /// The desired state of this number is applied.
     Applied(u64),
     /// The host refused the desired state of this number, or the steward does not answer.
@@ -121,6 +124,7 @@ impl Keeper {
             found: Ends::default(),
             find_again_at: Instant::now(),
             is_finding_late: false,
+            untaken: None,
             is_steward_gone: false,
         };
         Self {
@@ -221,6 +225,8 @@ struct Task {
     find_again_at: Instant,
     /// The newest question waits for that.
     is_finding_late: bool,
+    /// The resolvers that could not be taken.
+    untaken: Option<Untaken>,
     is_steward_gone: bool,
 }
 
@@ -266,7 +272,13 @@ impl Task {
         if let Some(wanted) = self.untried().filter(is_ours) {
             let number = wanted.number;
             let event = match self.apply(wanted).await {
-                Ok(()) => KeeperEvent::Applied(number),
+                Ok(untaken) => {
+                    if untaken != self.untaken {
+                        self.untaken.clone_from(&untaken);
+                        self.report(KeeperEvent::Resolvers(untaken)).await;
+                    }
+                    KeeperEvent::Applied(number)
+                }
                 Err(error) => KeeperEvent::Refused(number, error),
             };
             self.report(event).await;
@@ -279,7 +291,7 @@ impl Task {
         wanted.filter(|it| it.number != self.tried_host)
     }
 
-    async fn apply(&mut self, wanted: WantedHost) -> anyhow::Result<()> {
+    async fn apply(&mut self, wanted: WantedHost) -> anyhow::Result<Option<Untaken>> {
         self.tried_host = wanted.number;
         let HostState { desired, resolvers } = wanted.state;
         Ok(self.steward.apply(desired, resolvers).await?)
@@ -340,7 +352,7 @@ impl Task {
         let mut applied = Ok(());
         if let Some(wanted) = self.untried() {
             let is_former = wanted.revision != self.revision;
-            applied = self.apply(wanted).await;
+            applied = self.apply(wanted).await.map(drop);
             if is_former && let Err(error) = core::mem::replace(&mut applied, Ok(())) {
                 warn!("the host is not as the former configuration wants it: {error:#}");
             }

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 
 use tokio::net::UnixStream;
 
-use super::{Counts, REPLY_BYTES_MAX, Reply, Request, read_frame, write_frame};
+use super::{Counts, REPLY_BYTES_MAX, Reply, Request, Untaken, read_frame, write_frame};
 use crate::config::Texts;
 use crate::dns::Resolvers;
 use crate::routes::watch::Ways;
@@ -94,14 +94,18 @@ impl Steward {
         self.order(&Request::Resize { mtu }).await
     }
 
-    /// Applies routes and resolvers.
+    /// Applies routes and resolvers. Returns the resolvers that could not be taken, if so.
     pub async fn apply(
         &mut self,
         desired: Desired,
         resolvers: Resolvers,
-    ) -> Result<(), StewardError> {
+    ) -> Result<Option<Untaken>, StewardError> {
         let desired = Box::new(desired);
-        self.order(&Request::Apply { desired, resolvers }).await
+        match self.ask(&Request::Apply { desired, resolvers }).await? {
+            Reply::Done => Ok(None),
+            Reply::DoneButResolvers { untaken } => Ok(Some(untaken)),
+            other => Err(unexpected(other)),
+        }
     }
 
     /// Our addresses towards these peers, and all from which a program can speak.

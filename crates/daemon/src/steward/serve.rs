@@ -4,7 +4,7 @@ use std::future::pending;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
@@ -15,8 +15,9 @@ use tokio::time::sleep_until;
 use tracing::warn;
 
 use super::allowed::Allowed;
-use super::{Counts, REQUEST_BYTES_MAX, Reply, Request, parse, read_frame, write_frame};
+use super::{Counts, REQUEST_BYTES_MAX, Reply, Request, Untaken, parse, read_frame, write_frame};
 use crate::config::{self, Loaded, Mobility, Names};
+use crate::control::client::none_runs;
 use crate::control::sockets::Sockets;
 use crate::dns::{Resolvers, anchors};
 use crate::footprint::{self, FootprintFile};
@@ -26,7 +27,7 @@ use crate::nft::{self, Forwarding};
 use crate::options::Role;
 use crate::routes::roaming::local;
 use crate::routes::{self, Blocks, Desired, Own, Routes, lost, reach, watch};
-use crate::{blocks, dns, leases, privileges, run, sys};
+use crate::{blocks, dns, files, leases, privileges, run, sys};
 
 /// How long an earlier process of this name may take to end.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -92,6 +93,8 @@ struct Server {
     sockets: Option<Sockets>,
     routes: Option<Routes>,
     resolvers: Resolvers,
+    /// Those that could not be taken.
+    untaken: Option<Untaken>,
     /// What the packet filter of a mobile node outside was loaded with.
     filter: Option<String>,
     /// None: the kernel reports no changes of nftables.
@@ -119,7 +122,7 @@ impl Server {
         run::check_role(order.role, &order.config, &loaded)?;
         let names = loaded.names();
         let name = names.first().context("there is no [connections.NAME]")?;
-        let mut file = held(&order, name).await?;
+        let mut file = held(&order.runtime_dir, &names, name).await?;
         nft::node::check_left(&loaded, &file)?;
         let state = leases::folder(&order.state_dir, name);
         if let Err(error) = dns::recall(&state, &mut file) {
@@ -159,6 +162,7 @@ impl Server {
             sockets: None,
             routes: None,
             resolvers: Resolvers::default(),
+            untaken: None,
             filter,
             watch: watch.ok(),
             lost: lost.ok(),
@@ -260,7 +264,10 @@ impl Server {
                     desired.spare(&reach::near(&self.loaded.daemon.tun));
                 }
                 self.has_applied = true;
-                self.apply(&desired, resolvers).await
+                match self.apply(&desired, resolvers).await {
+                    Ok(Some(untaken)) => return Reply::DoneButResolvers { untaken },
+                    applied => applied.map(drop),
+                }
             }
             Request::Ways { peers, named } => {
                 let table = &self.loaded.daemon;
@@ -314,7 +321,11 @@ impl Server {
         self.load_forwarding()
     }
 
-    async fn apply(&mut self, desired: &Desired, resolvers: Resolvers) -> anyhow::Result<()> {
+    async fn apply(
+        &mut self,
+        desired: &Desired,
+        resolvers: Resolvers,
+    ) -> anyhow::Result<Option<Untaken>> {
         self.find_links()?;
         let routes = self.routes.as_mut().context("there is no device yet")?;
         let refusing = |file: &FootprintFile| {
@@ -342,24 +353,30 @@ impl Server {
             blocks::bind(&mut self.file);
         }
         self.take_resolvers(resolvers);
-        Ok(())
+        Ok(self.untaken.clone())
     }
 
-    /// A failure is only logged: the tunnel works without them.
+    /// A failure is logged and told, and the next state tries again: the tunnel works without them.
     fn take_resolvers(&mut self, mut resolvers: Resolvers) {
-        if resolvers == self.resolvers {
-            return;
-        }
-        if self.loaded.daemon.dns {
+        let is_new = resolvers != self.resolvers;
+        if self.loaded.daemon.dns && (is_new || self.untaken.is_some()) {
             let name = self.forwarding().name;
             let state = leases::folder(&self.order.state_dir, &name);
             let tun = &self.loaded.daemon.tun;
-            if let Err(error) = dns::take(&resolvers, tun, &state, &mut self.file) {
-                warn!(
-                    "cannot take the resolvers {:?}: {error}",
-                    resolvers.addresses
-                );
+            let taken = dns::take(&resolvers, tun, &state, &mut self.file);
+            let untaken = taken.err().map(|error| Untaken {
+                addresses: resolvers.addresses.clone(),
+                reason: files::reason(&error),
+            });
+            if untaken != self.untaken
+                && let Some(untaken) = &untaken
+            {
+                warn!("{untaken}");
             }
+            self.untaken = untaken;
+        }
+        if !is_new {
+            return;
         }
         if resolvers.trust_anchors != self.resolvers.trust_anchors
             && let Err(error) = anchors::take(&resolvers.trust_anchors, &mut self.file)
@@ -546,23 +563,58 @@ impl Server {
     }
 }
 
-/// The footprint, once an earlier process of this name has ended.
-async fn held(order: &Order, name: &str) -> anyhow::Result<FootprintFile> {
+/// The footprint, once an earlier process of this name has ended. One that answers does not end: to
+/// wait for that would bring up again what the user takes down then.
+async fn held(runtime_dir: &Path, names: &[String], name: &str) -> anyhow::Result<FootprintFile> {
     let until = Instant::now() + PATIENCE;
     loop {
-        match FootprintFile::open(&order.runtime_dir, name) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < until => {
-                tokio::time::sleep(TICK).await;
-            }
+        match FootprintFile::open(runtime_dir, name) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                anyhow::bail!("a connection named {name:?} is already running, or begins just now");
+                none_runs(runtime_dir, names)?;
+                if Instant::now() >= until {
+                    anyhow::bail!("a connection named {name:?} begins or ends just now");
+                }
+                tokio::time::sleep(TICK).await;
             }
             opened => {
                 return opened.with_context(|| {
-                    let folder = order.runtime_dir.display();
+                    let folder = runtime_dir.display();
                     format!("cannot record the changes of {name} in {folder} (--runtime-dir)")
                 });
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::server::ControlServer;
+
+    #[tokio::test]
+    async fn whoever_waits_for_the_footprint_gives_up_once_its_holder_answers() {
+        let name = format!("caravan-held-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let names = ["home".to_owned()];
+        let holder = FootprintFile::open(&folder, "home").expect("a footprint");
+        let begun = Instant::now();
+        let waits = held(&folder, &names, "home");
+        let begins = async {
+            tokio::time::sleep(2 * TICK).await;
+            ControlServer::bind(&folder, &names).expect("a socket")
+        };
+        let (waited, server) = tokio::join!(waits, begins);
+        let text = waited.err().expect("refused").to_string();
+        assert!(text.contains("\"home\" is already running"), "{text}");
+        assert!(begun.elapsed() < PATIENCE);
+        // Of a process that ends, it takes the footprint over.
+        drop(server);
+        let ends = async {
+            tokio::time::sleep(2 * TICK).await;
+            drop(holder);
+        };
+        let (taken, ()) = tokio::join!(held(&folder, &names, "home"), ends);
+        drop(taken.expect("it has ended"));
+        std::fs::remove_dir_all(&folder).expect("removed");
     }
 }

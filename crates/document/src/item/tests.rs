@@ -85,6 +85,16 @@ fn a_slip_of_a_needed_key_is_told_where_it_is() {
     // That one may be meant as it is.
     let plain = table.need("outside").unwrap_err().to_string();
     assert!(plain.ends_with("the key 'outside' is missing"), "{plain}");
+    // A table may be less alike, but not the name of another thing.
+    let top = parse("f", "[childs.net]\n[links_of.all]\n").unwrap();
+    let table = top.table().unwrap();
+    let said = table.need("children").unwrap_err().to_string();
+    assert!(
+        said.starts_with("f:1:2: childs: did you mean 'children'?"),
+        "{said}"
+    );
+    let said = table.need("links").unwrap_err().to_string();
+    assert!(said.ends_with("the key 'links' is missing"), "{said}");
 }
 
 #[test]

@@ -7,7 +7,8 @@ use std::net::IpAddr;
 use crypto::sign::KeyKind;
 
 use super::{
-    Child, Connection, Encapsulation, IdentityPattern, LocalMethod, RemoteMethod, Version,
+    Child, ChildLayer, Connection, Encapsulation, IdentityPattern, LocalMethod, RemoteMethod,
+    Version,
 };
 use crate::identity::{Breadth, Identity};
 use crate::sa::{Mode, Protocol};
@@ -294,6 +295,14 @@ impl Connection {
         }
         if self.begins() && child.mode == Mode::Tunnel {
             self.check_reach(child, found);
+        }
+        let is_lent = !self.begins() && !self.pools.is_empty() && child.mode == Mode::Tunnel;
+        // AH around ESP carries what the child inside names.
+        if is_lent && child.local.is_empty() && child.layer != ChildLayer::Around {
+            found.warning(format!(
+                "child {name} has no local_ts: clients reach only this gateway's own address; \
+                 name the networks behind it, such as local_ts = [\"10.10.0.0/24\"]"
+            ));
         }
         self.check_claims(child, found);
         let has_esp = !child.proposals.iter().all(is_ah);

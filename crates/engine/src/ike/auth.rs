@@ -228,6 +228,7 @@ fn verify<'a>(
             Err(
                 fault @ (CertFault::UnknownAuthority { .. }
                 | CertFault::BadSignature { .. }
+                | CertFault::Namesake { .. }
                 | CertFault::NotPinned { .. }),
             ) => drop(stranger.get_or_insert(fault)),
             Err(fault) => return Err(fault),

@@ -147,7 +147,11 @@ impl Node {
                 Fact::Unproven(fault) | Fact::Unreadable(fault) => {
                     self.drops.count(fault.drop_reason());
                 }
-                Fact::Failed(_) | Fact::Crashed | Fact::SentTo(_) => has_failed = true,
+                Fact::Failed(fault) => {
+                    self.drops.count(fault.drop_reason());
+                    has_failed = true;
+                }
+                Fact::Crashed | Fact::SentTo(_) => has_failed = true,
                 // Nobody needs what it says any more.
                 _ => {}
             }

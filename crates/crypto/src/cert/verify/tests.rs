@@ -117,6 +117,30 @@ fn another_authority_of_the_same_name_did_not_sign() {
 }
 
 #[test]
+fn a_certificate_that_names_its_issuer_s_key_is_told_apart_from_a_forged_one() {
+    let (real, other) = (root("root"), root("root"));
+    let names_key = |params: &mut CertificateParams| {
+        params.use_authority_key_identifier_extension = true;
+    };
+    let leaf = leaf(&real, names_key);
+    let fault = trust(&[&other]).verify(&leaf, &[], NOW).err();
+    let fault = fault.expect("another authority's");
+    assert!(matches!(fault, CertFault::Namesake { .. }), "{fault}");
+    let said = fault.to_string();
+    let wanted = "CN=end was issued by another authority that is also called CN=root: compare";
+    assert!(said.contains(wanted), "{said}");
+    for both in [[&other, &real], [&real, &other]] {
+        assert!(trust(&both).verify(&leaf, &[], NOW).is_ok());
+    }
+    // The key has the right name, and the signature is damaged.
+    let mut der = leaf.der().to_vec();
+    *der.last_mut().expect("a signature") ^= 1;
+    let forged = Certificate::from_der(&der).expect("a certificate");
+    let fault = trust(&[&real]).verify(&forged, &[], NOW).err();
+    assert!(matches!(fault, Some(CertFault::BadSignature { .. })));
+}
+
+#[test]
 fn no_flipped_bit_passes() {
     let root = root("root");
     let (leaf, store) = (leaf(&root, |_| {}), trust(&[&root]));

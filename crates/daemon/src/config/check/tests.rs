@@ -307,6 +307,19 @@ fn a_connection_lends_from_one_pool_of_each_family() {
     );
     let said = folder.refuses(&gateway("\"d\""));
     assert!(said.contains("there is no [pools.d]"), "{said}");
+    // Its own fault is told alone.
+    for (good, wrong, key) in [
+        ("fd99::/112", "fd99::/129", "addrs"),
+        (
+            "fd99::/112\"",
+            "fd99::/112\"\ndomains = [\"a.example\"]",
+            "domains",
+        ),
+    ] {
+        let said = folder.refuses(&gateway("\"c\", \"a\"").replace(good, wrong));
+        assert!(said.contains(&format!("pools.c.{key}: ")), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
 }
 
 #[test]
@@ -414,6 +427,33 @@ fn what_a_station_has_no_use_for_and_a_network_by_a_host_are_warnings() {
     let wanted = "means the network 10.10.0.0/24: write that, or 10.10.0.5/32 for one host";
     assert!(said.contains(wanted), "{said}");
     assert!(!folder.warns(PSK).contains("means the network"));
+}
+
+#[test]
+fn a_network_without_a_prefix_length_is_a_warning() {
+    let folder = Folder::new("prefix");
+    let gateway = PSK
+        .replace("remote_addrs = [\"192.0.2.1\"]", "pools = [\"a\"]")
+        .replace("remote_ts = [\"10.10.0.0/24\"]\n", "");
+    let pool = |addrs: &str| format!("{gateway}[pools.a]\naddrs = \"{addrs}\"\n");
+    for (addrs, wanted) in [("10.99.0.0", "10.99.0.0/24"), ("fd99::", "fd99::/64")] {
+        let said = folder.warns(&pool(addrs));
+        let wanted = format!("addrs: a pool of one address; did you mean {wanted}?");
+        assert!(said.contains(&wanted), "{said}");
+    }
+    for addrs in ["10.99.0.7", "10.99.0.0/24", "fd99::7"] {
+        assert!(!folder.warns(&pool(addrs)).contains("did you mean"));
+    }
+    for (word, wanted) in [
+        ("10.10.0.0", "is one address; did you mean 10.10.0.0/24?"),
+        ("0.0.0.0", "is one address; did you mean 0.0.0.0/0?"),
+    ] {
+        let said = folder.warns(&PSK.replace("10.10.0.0/24", word));
+        assert!(
+            said.contains("children.net.remote_ts: ") && said.contains(wanted),
+            "{said}"
+        );
+    }
 }
 
 #[test]

@@ -119,6 +119,42 @@ async fn after_a_refusal_messages_go_on_without_the_peers_whose_routes_are_missi
 }
 
 #[tokio::test(start_paused = true)]
+async fn resolvers_that_could_not_be_taken_are_not_claimed_and_are_tried_again() {
+    let (mut host, _played) = host();
+    let resolver = IpAddr::from([10, 10, 0, 2]);
+    let lease = Lease {
+        dns: vec![resolver],
+        ..Lease::default()
+    };
+    host.leases.insert("road".to_owned(), lease);
+    let want = |host: &mut Host| {
+        let resolvers = Resolvers {
+            addresses: vec![resolver],
+            ..Resolvers::default()
+        };
+        let desired = Desired::default();
+        host.want(HostState { desired, resolvers });
+    };
+    want(&mut host);
+    assert_eq!(host.resolvers_of("road"), [resolver]);
+    assert!(!host.forget_refusal());
+    let untaken = Untaken {
+        addresses: vec![resolver],
+        reason: "cannot write /etc/resolv.conf: Read-only file system".to_owned(),
+    };
+    let told = "the gateway's resolvers 10.10.0.2 are not in use: cannot write /etc/resolv.conf: \
+                Read-only file system";
+    assert_eq!(host.on_resolvers(Some(untaken)).as_deref(), Some(told));
+    assert!(host.resolvers_of("road").is_empty());
+    assert_eq!(host.warnings().collect::<Vec<_>>(), [told]);
+    assert!(host.forget_refusal());
+    want(&mut host);
+    assert_eq!(host.on_resolvers(None), None);
+    assert_eq!(host.resolvers_of("road"), [resolver]);
+    assert_eq!(host.warnings().count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_route_that_the_host_refused_stays_missing() {
     let (mut host, mut played) = host();
     route(&mut host, &peers([1]));

@@ -361,6 +361,40 @@ async fn a_question_that_fails_is_not_a_state_that_the_host_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn resolvers_that_cannot_be_taken_are_told_once_and_before_all_is_up() {
+    let (mut keeper, mut played) = keeper();
+    let untaken = Untaken {
+        addresses: vec![IpAddr::from([10, 10, 0, 2])],
+        reason: "cannot write /etc/resolv.conf: Read-only file system".to_owned(),
+    };
+    let but = Reply::DoneButResolvers {
+        untaken: untaken.clone(),
+    };
+    let but = serde_json::to_vec(&but).expect("a reply");
+    for number in 1..=3 {
+        keeper.want(0, state(number));
+        played.applies().await;
+        let reply = match number {
+            3 => Reply::Done,
+            _ => serde_json::from_slice(&but).expect("the same"),
+        };
+        played.reply(reply).await;
+        let told = match number {
+            1 => Some(Some(&untaken)),
+            2 => None,
+            _ => Some(None),
+        };
+        if let Some(told) = told {
+            let KeeperEvent::Resolvers(found) = keeper.next_event().await else {
+                panic!("not told")
+            };
+            assert_eq!(found.as_ref(), told);
+        }
+        assert!(is_applied(&keeper.next_event().await, number.into()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn many_requests_do_not_keep_the_newest_state_waiting() {
     let (mut keeper, mut played) = keeper();
     let (sender, answers): (Vec<_>, Vec<_>) = (0..ASKS_MAX).map(|_| oneshot::channel()).unzip();

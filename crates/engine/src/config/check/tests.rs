@@ -198,6 +198,26 @@ fn a_station_is_told_what_its_tunnel_does_not_reach() {
 }
 
 #[test]
+fn a_gateway_that_lends_addresses_is_told_what_they_do_not_reach() {
+    let mut gateway = connection("aes128-sha256-modp2048", "aes128gcm16-modp2048");
+    let told = |it: &Connection| {
+        let all = texts(it, Severity::Warning).join("\n");
+        all.contains("child net has no local_ts: clients reach only this gateway's own address")
+    };
+    assert!(!told(&gateway), "a peer without a pool");
+    gateway.pools = vec![0];
+    assert!(told(&gateway));
+    gateway.children[0].layer = crate::config::ChildLayer::Around;
+    assert!(!told(&gateway), "the child inside is told");
+    gateway.children[0].layer = crate::config::ChildLayer::Alone;
+    gateway.children[0].mode = Mode::Transport;
+    assert!(!told(&gateway), "transport mode reaches the gateway alone");
+    gateway.children[0].mode = Mode::Tunnel;
+    gateway.children[0].local = vec!["10.10.0.0/24".parse().unwrap()];
+    assert!(!told(&gateway));
+}
+
+#[test]
 fn esp_and_ah_in_one_child_are_alternatives() {
     let mut both = connection("aes128-sha256-modp2048", "aes128gcm16-modp2048");
     let ah = crate::suite::EspSuite::parse_ah("sha256-modp2048").unwrap();
