@@ -472,6 +472,7 @@ def test_a_steward_refuses_what_the_configuration_does_not_name(
         "put_back": 0,
         "entries_put_back": 0,
         "is_open": False,
+        "has_trust_anchors": False,
     }
     assert taken.ask("kept-out") == {"reply": "kept-out", "counts": counts}
     # A message longer than any request is not read, and ends the connection.

@@ -129,7 +129,11 @@ def listing(network: RemoteAccess, station: Connection, domain: str) -> Path:
     table = f"[connections.{station.name}]\n"
     text = file.read_text()
     assert table in text
-    file.write_text(text.replace(table, f'{table}dnssec_domains = ["{domain}"]\n'))
+    lines = [
+        f'dnssec_domains = ["{domain}"]',
+        f"dnssec_top_level = {str('.' not in domain).lower()}",
+    ]
+    file.write_text(text.replace(table, table + "\n".join([*lines, ""])))
     return file
 
 
