@@ -49,6 +49,12 @@ impl Farewells {
         self.by_id.is_empty()
     }
 
+    /// Octets of fragments of answers that wait for the rest.
+    pub(super) fn fragment_octets(&self) -> usize {
+        let held = self.by_id.values().map(|it| it.ike.fragment_octets());
+        held.sum()
+    }
+
     /// The one that has this SPI of ours.
     pub(super) fn of_own_spi(&self, spi: Spi) -> Option<SessionId> {
         self.by_spi.get(&spi).copied()

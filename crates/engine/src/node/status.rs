@@ -244,10 +244,8 @@ impl Node {
 
     /// Octets of authentic fragments that wait for the rest of their message.
     fn fragments_of_ikev2(&self) -> usize {
-        self.sessions
-            .values()
-            .map(|it| it.ike.fragment_octets())
-            .sum()
+        let held = self.sessions.values().map(|it| it.ike.fragment_octets());
+        held.sum::<usize>() + self.farewells.fragment_octets()
     }
 
     /// Whether a connection has an established session.
