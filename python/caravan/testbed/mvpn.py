@@ -105,7 +105,7 @@ SOURCE_FILTER = """table ip ingress {
 @dataclass(frozen=True)
 class Move:
     """A move of a node: where from and where to, when its interface left the network, and when it
-    had address and router in the next one."""
+    had an address in the next one and was about to get a router."""
 
     origin: Place
     to: Place

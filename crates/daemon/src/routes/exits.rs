@@ -34,9 +34,14 @@ impl Exits {
 
     /// Finds them anew, for datagrams of this mark to these peers.
     pub fn renew(&self, ways: &Ways, mark: u32) {
-        let all = entries().unwrap_or_default();
-        let found = ways.0.iter().flat_map(|(peer, own)| {
-            let chosen = mtu::leaves_to(*peer, mark);
+        // With one address there is nothing to find, and most hosts have one.
+        let several: Vec<_> = ways.0.iter().filter(|(_, own)| own.len() > 1).collect();
+        let all = match several.is_empty() {
+            true => Vec::new(),
+            false => entries().unwrap_or_default(),
+        };
+        let found = several.into_iter().flat_map(|(peer, own)| {
+            let chosen = mtu::next_hop(*peer, Some(mark)).and_then(|it| it.device);
             let others = own.iter().filter_map(|own| {
                 let link = link_of(&all, *own)?;
                 let is_other = chosen.is_some_and(|it| it != link);

@@ -46,11 +46,6 @@ pub fn leaves_by(from: Ipv4Addr, to: Ipv4Addr, mark: u32) -> Option<u32> {
     device(&ask_for(&open().ok()?, request).ok()?)
 }
 
-/// The interface by which datagrams of this mark leave towards an address.
-pub(super) fn leaves_to(remote: IpAddr, mark: u32) -> Option<u32> {
-    next_hop(remote, Some(mark))?.device
-}
-
 /// Whether a route for datagrams of this mark leads by this interface. The kernel would take any
 /// address for a neighbour there, so only an entry of a table counts.
 pub(super) fn leads_by(interface: u32, remote: IpAddr, mark: u32) -> bool {

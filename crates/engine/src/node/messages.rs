@@ -119,7 +119,7 @@ impl Node {
             return self.drops.count(DropReason::Reflected);
         }
         let address = path.remote.ip();
-        let way = match message.kind() {
+        let mode = match message.kind() {
             Kind::Aggressive => Begun::AggressiveMode,
             _ => Begun::MainMode,
         };
@@ -127,7 +127,7 @@ impl Node {
         let random = &mut self.random;
         let (share, room) = self
             .half_open
-            .room(way, address, familiar, limits, random, now);
+            .room(mode, address, familiar, limits, random, now);
         if room == Room::None {
             return self.drops.count(DropReason::TooManyHalfOpen);
         }
@@ -149,7 +149,7 @@ impl Node {
                 if let Room::Of(oldest, _) = room {
                     self.make_room(oldest, now);
                 }
-                let slot = Slot::new(way, share, address, now);
+                let slot = Slot::new(mode, share, address, now);
                 let stage = Stage::HalfOpen(Box::new(slot));
                 let mut session = Session::new(Ike::V1(ike), stage, now);
                 let first = First::of_v1(path.remote, message.spis().initiator);
