@@ -112,11 +112,21 @@ class Bed:
         self.network = network
         self.certificates = certificates
         self._numbers = itertools.count(101)
-        # All bridges learn where the server is, so that nothing for it is flooded.
-        own = network.server.hardware_address("eth0")
-        send_frames(network.server, [clear_frame("ff:ff:ff:ff:ff:ff", own)], "eth0")
+        self._teach()
         self.radius = self._server(certificates.config())
         self.ap1 = self.access_point("ap1")
+
+    def _teach(self) -> None:
+        """Let all bridges learn where the server is, so that nothing for it is flooded. A port that
+        is new passes nothing yet."""
+        own = self.network.server.hardware_address("eth0")
+        frame = clear_frame("ff:ff:ff:ff:ff:ff", own)
+        hosts = self.network.access_points.values()
+        until = time.monotonic() + PASS_S
+        while not all(host.has_learned(UPLINK, own) for host in hosts):
+            assert time.monotonic() < until, "a bridge has not learned where the server is"
+            send_frames(self.network.server, [frame], "eth0")
+            time.sleep(0.01)
 
     @contextlib.contextmanager
     def serving(self, config: ServerConfig) -> Iterator[None]:

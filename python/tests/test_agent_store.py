@@ -18,8 +18,10 @@ from caravan.bench.benches import parse_executable
 pytestmark = pytest.mark.root
 
 TOP = Path(__file__).parents[2]
-ROUNDS = 10
-"""How often the server is killed."""
+ROUNDS, ROUNDS_MAX = 10, 60
+"""How often the server is killed. More often, if it was always too early or too late."""
+LATEST_S = 0.03
+"""When it is killed, after the start of an exchange that takes some 10 ms."""
 RIVALS = 3
 """Processes that use one key at once."""
 
@@ -90,8 +92,10 @@ def test_a_server_that_is_killed_makes_one_tunnel_or_none(server: Postgres, prog
     issued = said(start(program, server.url, "issue", 0, 0))
     assert issued == ["issued"]
     chance = random.Random(14)
-    tunnels, broken = [], 0
-    for key in range(ROUNDS):
+    tunnels, broken = 0, 0
+    for key in range(ROUNDS_MAX):
+        if key >= ROUNDS and tunnels > 0 and broken > 0:
+            break
         rivals = [start(program, server.url, "use", key, it + 1) for it in range(RIVALS)]
         for rival in rivals:
             wait_ready(rival)
@@ -99,7 +103,7 @@ def test_a_server_that_is_killed_makes_one_tunnel_or_none(server: Postgres, prog
             assert rival.stdin is not None
             rival.stdin.write("go\n")
             rival.stdin.flush()
-        time.sleep(chance.uniform(0, 0.06))
+        time.sleep(chance.uniform(0, LATEST_S))
         server.kill()
         heard = [said(rival) for rival in rivals]
         words = [word for one in heard for word in one]
@@ -122,10 +126,10 @@ def test_a_server_that_is_killed_makes_one_tunnel_or_none(server: Postgres, prog
         else:
             # Whoever has looked has spent it at Target.
             assert said(late) == ["taken", "spent before", "finished"], note
-        tunnels.append(words.count("spent"))
+        tunnels += words.count("spent")
         broken += "unavailable" in words
     assert broken > 0, "the server was never killed in time"
-    assert sum(tunnels) > 0, "the server was killed before anything was done"
+    assert tunnels > 0, "the server was killed before anything was done"
 
 
 def ask(host: subprocess.Popen[str]) -> str:

@@ -198,6 +198,11 @@ class Host:
         """Forget the Ethernet addresses that a bridge has learned behind an interface."""
         self.run(["ip", "link", "set", interface, "type", "bridge_slave", "fdb_flush"])
 
+    def has_learned(self, interface: str, hardware_address: str) -> bool:
+        """Whether a bridge knows that an Ethernet address is behind an interface."""
+        found = self._netlink.fdb("dump", ifindex=self.index(interface))
+        return any(one.get("lladdr") == hardware_address for one in found)
+
     def forward_groups(self, bridge: str, mask: int) -> None:
         """Let a bridge forward frames to groups of its own link, 01:80:c2:00:00:0X, by bit X."""
         index = self.index(bridge)
