@@ -346,6 +346,9 @@ pub enum ChildLayer {
     /// They seal the ESP packets between both ends again, and nothing else. Such a child has no
     /// selectors in its configuration.
     Around,
+    /// They seal first, and another tunnel of this host or one of its links takes their packets:
+    /// [`crate::mip4::carriers`]. Inbound, they take what came by either. Never in UDP.
+    Carried,
 }
 
 /// Limits on what strangers can make us hold.

@@ -157,6 +157,12 @@ pub enum Layer {
     },
     /// SKIP: the packets of two names carry their keys.
     Skip(Box<InLine>),
+    /// Nothing: packets of other SAs leave as they are, by a link that leads to the other end of
+    /// the path. Outbound only.
+    Nothing {
+        /// As of a tunnel.
+        number: u32,
+    },
 }
 
 /// SKIP on an SA: AH and ESP of 1995 with keys in line.
@@ -349,6 +355,21 @@ impl Sa {
         }
     }
 
+    /// Packets of other SAs that leave by a link as they are, outbound, to the other end of a raw
+    /// path.
+    pub fn nothing(
+        (child, number): (ChildId, u32),
+        path: Path,
+        local: Vec<TrafficSelector>,
+        remote: Vec<TrafficSelector>,
+    ) -> Self {
+        let name = (Direction::Outbound, child, number);
+        Self {
+            layer: Layer::Nothing { number },
+            ..Self::tunnel(name, Encapsulation::IpInIp, path, local, remote)
+        }
+    }
+
     /// SKIP between the ends of `path`, which is raw or carries packets of SKIP. Not nested.
     pub fn skip(
         (direction, child): (Direction, ChildId),
@@ -368,7 +389,7 @@ impl Sa {
     pub fn spi(&self) -> u32 {
         match &self.layer {
             Layer::Ipsec(ipsec) => ipsec.spi,
-            Layer::Tunnel { number, .. } => *number,
+            Layer::Tunnel { number, .. } | Layer::Nothing { number } => *number,
             Layer::Skip(in_line) => in_line.number,
         }
     }

@@ -1,6 +1,9 @@
 """Fig. 1 with a VPN gateway and a home agent outside (RFC 5265): the node's tunnel to the gateway
 begins at an address that this one keeps, in a network of its own, so the gateway never sees where
 the node is.
+
+`LOUNGE` is another network outside, `198.18.40.0/24` behind `r3`, where a node gets no address from
+anybody and needs the foreign agent that may run there.
 """
 
 from __future__ import annotations
@@ -23,6 +26,9 @@ OUTSIDE_AGENT, OUTSIDE_ROUTER = "198.18.30.1", "198.18.30.254"
 OUTSIDE_HOME = "198.18.30.66"
 """The address that it keeps for the node."""
 OUTSIDE_KEY = "66656463626139383736353433323130"
+LOUNGE = Place("lounge")
+"""A network outside that has a foreign agent alone."""
+LOUNGE_AGENT, LOUNGE_NETWORK = "198.18.40.1", "198.18.40.0/24"
 ASSOCIATION: dict[str, Any] = {"spi": 2000, "key": OUTSIDE_KEY}
 
 
@@ -47,6 +53,10 @@ class WithAgentOutside(Mvpn):
             self.xha.add_route("default", OUTSIDE_ROUTER)
             for host in (self.r3, self.corp, self.cn3, *(nat.host for nat in self.nats[:2])):
                 host.add_route(OUTSIDE_NETWORK, "198.51.100.1")
+            self.links.bridge(LOUNGE.bridge, [])
+            self._join(self.r3, "lounge0", LOUNGE.bridge, f"{LOUNGE_AGENT}/24")
+            self.r3.sysctl("net.ipv4.conf.lounge0.send_redirects", "0")
+            self.r1.add_route(LOUNGE_NETWORK, "198.51.100.3")
         except BaseException:
             self.close()
             raise
@@ -73,6 +83,12 @@ def agent_outside(network: WithAgentOutside) -> Role:
         "mobile_nodes.ms": {"home_address": OUTSIDE_HOME, "association": ASSOCIATION},
     }
     return Role(network.xha, "home-agent", toml(tables))
+
+
+def foreign_agent(network: WithAgentOutside) -> Role:
+    """Start the foreign agent of `LOUNGE`, a stranger to everybody."""
+    tables = {"foreign_agent": {"address": LOUNGE_AGENT, "interface": "lounge0"}}
+    return Role(network.r3, "foreign-agent", toml(tables))
 
 
 def node(network: WithAgentOutside, settings: Settings = PLAIN) -> Role:
@@ -134,7 +150,8 @@ def walk(network: WithAgentOutside, role: Role, to: Place) -> Move:
     """Move the node, and wait until both its registrations hold."""
     moved = network.move(to)
     if not is_inside(to):
-        role.process.wait_for(lambda: place_outside(role) == to.care_of, "outside", READY_S)
+        care_of = LOUNGE_AGENT if to == LOUNGE else to.care_of
+        role.process.wait_for(lambda: place_outside(role) == care_of, "outside", READY_S)
     mvpn_gateway.wait_at(role, to)
     if to.bridge == HOME.bridge:
         # A node that is still leaving takes back what DHCP has set.

@@ -94,7 +94,8 @@ fn text(table: &str, footprint: &Footprint) -> Option<String> {
                 );
             }
             Purpose::Local(prefix) | Purpose::Group(prefix) => line(&mut local, &prefix, "accept"),
-            Purpose::Landing
+            Purpose::ByAgent { .. }
+            | Purpose::Landing
             | Purpose::Spared
             | Purpose::CareOf(_)
             | Purpose::Visitor { .. }

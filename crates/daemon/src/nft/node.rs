@@ -107,10 +107,9 @@ pub(super) fn from_agent_outside(loaded: &Loaded) -> Vec<String> {
     let Some((gateway, outside)) = gateway.zip(node.outside()) else {
         return Vec::new();
     };
-    let secured = Secured::by_agent(gateway, outside);
-    let from = set(&secured.heard);
-    let packets = secured.packets.iter();
-    packets.map(|it| format!("ip saddr {from} {it}")).collect()
+    let tunnel = Passing::of_agent_outside(outside);
+    let ipsec = Passing::ipsec(gateway, Some(outside.home_address));
+    tunnel.heard().chain(ipsec.heard()).collect()
 }
 
 /// Refuses a file that loads no filter while that of an earlier run stands: the node may still be
@@ -149,18 +148,85 @@ impl Ends {
 
 /// What passes between a node outside and its home network.
 struct Secured<'a> {
-    /// Addresses that may send to the node.
-    heard: Vec<String>,
-    /// Those that it sends to.
-    spoken: Vec<String>,
-    /// Its packets, in nft's words.
-    packets: Vec<String>,
-    /// Their protocols, as connection tracking knows them.
-    protocols: Vec<String>,
+    /// By their ends.
+    passing: Vec<Passing>,
     /// Connections that the node may open in clear.
     clear: &'a [(Transport, u16)],
     /// Our address at a home agent outside, whose tunnel protects nothing.
     outer: Option<Ipv4Addr>,
+}
+
+/// Packets that pass between the node and some hosts.
+struct Passing {
+    /// Addresses that may send to the node.
+    heard: Vec<String>,
+    /// Those that it sends to.
+    spoken: Vec<String>,
+    /// The node's own address, if it has but one for them.
+    own: Option<Ipv4Addr>,
+    /// Its packets, in nft's words.
+    packets: Vec<String>,
+    /// Their protocols, as connection tracking knows them.
+    protocols: Vec<String>,
+}
+
+impl Passing {
+    /// IKE and ESP of a VPN gateway.
+    fn ipsec(gateway: &NodeGateway, own: Option<Ipv4Addr>) -> Self {
+        let addresses: Vec<_> = gateway.addresses.iter().map(ToString::to_string).collect();
+        Self {
+            heard: addresses.clone(),
+            spoken: addresses,
+            own,
+            packets: vec![IKE.to_owned(), format!("ip protocol {ESP}")],
+            protocols: vec!["udp".to_owned(), ESP.to_string()],
+        }
+    }
+
+    /// The tunnel of a home agent outside, and the messages about it.
+    fn of_agent_outside(outside: &mobile_node::Config) -> Self {
+        let address = outside.home_agent.to_string();
+        let messages = format!("udp sport {REGISTRATION} udp dport {REGISTRATION}");
+        let mut forms = vec![outside.encapsulation.protocol()];
+        // Whoever tunnels minimally may tunnel a fragment as it is (RFC 2004 §1).
+        if outside.encapsulation == Encapsulation::Minimal {
+            forms.push(Encapsulation::IpInIp.protocol());
+        }
+        let packets = forms.iter().map(|form| format!("ip protocol {form}"));
+        let protocols = forms.iter().map(ToString::to_string);
+        Self {
+            heard: vec![address.clone()],
+            spoken: vec![address],
+            own: None,
+            packets: packets.chain([messages]).collect(),
+            protocols: protocols.chain(["udp".to_owned()]).collect(),
+        }
+    }
+
+    /// What comes in, in nft's words.
+    fn heard(&self) -> impl Iterator<Item = String> {
+        let own = self.own.map(|own| format!("ip daddr {own} "));
+        let (from, own) = (set(&self.heard), own.unwrap_or_default());
+        let packets = self.packets.iter();
+        packets.map(move |it| format!("ip saddr {from} {own}{it}"))
+    }
+
+    /// What goes out.
+    fn spoken(&self) -> impl Iterator<Item = String> {
+        let own = self.own.map(|own| format!("ip saddr {own} "));
+        let (to, own) = (set(&self.spoken), own.unwrap_or_default());
+        let packets = self.packets.iter();
+        packets.map(move |it| format!("ip daddr {to} {own}{it}"))
+    }
+
+    /// Its flows, as connection tracking knows them: whoever sent first.
+    fn flows(&self) -> impl Iterator<Item = String> {
+        let from = set(&self.heard);
+        let protocols = self.protocols.iter();
+        protocols.flat_map(move |protocol| {
+            ["daddr", "saddr"].map(|end| format!("{protocol} ct original ip {end} {from} "))
+        })
+    }
 }
 
 impl<'a> Secured<'a> {
@@ -178,49 +244,31 @@ impl<'a> Secured<'a> {
             ),
             false => (format!("ip protocol {SKIP}"), SKIP.to_string()),
         };
-        Self {
+        let passing = Passing {
             heard: peers.map(|it| it.outside.to_string()).collect(),
             spoken: vec![firewall.first.outside.to_string()],
+            own: None,
             packets: vec![packets],
             protocols: vec![protocol],
+        };
+        Self {
+            passing: vec![passing],
             clear: &firewall.clear,
             outer: None,
         }
     }
 
+    /// With a home agent outside, which proves nothing, IPsec is in its tunnel, or a foreign agent
+    /// of the link delivers it.
     fn by_ipsec(gateway: &'a NodeGateway) -> Self {
-        if let Some(outside) = &gateway.outside {
-            return Self::by_agent(gateway, outside);
-        }
-        let addresses: Vec<_> = gateway.addresses.iter().map(ToString::to_string).collect();
+        let outer = gateway.outside.as_ref();
+        let own = outer.map(|it| it.home_address);
+        let ipsec = Passing::ipsec(gateway, own);
+        let tunnel = outer.map(Passing::of_agent_outside);
         Self {
-            heard: addresses.clone(),
-            spoken: addresses,
-            packets: vec![IKE.to_owned(), format!("ip protocol {ESP}")],
-            protocols: vec!["udp".to_owned(), ESP.to_string()],
+            passing: tunnel.into_iter().chain([ipsec]).collect(),
             clear: &gateway.clear,
-            outer: None,
-        }
-    }
-
-    /// IPsec is in the tunnel of a home agent outside, which proves nothing.
-    fn by_agent(gateway: &'a NodeGateway, outside: &mobile_node::Config) -> Self {
-        let address = outside.home_agent.to_string();
-        let messages = format!("udp sport {REGISTRATION} udp dport {REGISTRATION}");
-        let mut forms = vec![outside.encapsulation.protocol()];
-        // Whoever tunnels minimally may tunnel a fragment as it is (RFC 2004 §1).
-        if outside.encapsulation == Encapsulation::Minimal {
-            forms.push(Encapsulation::IpInIp.protocol());
-        }
-        let packets = forms.iter().map(|form| format!("ip protocol {form}"));
-        let protocols = forms.iter().map(ToString::to_string);
-        Self {
-            heard: vec![address.clone()],
-            spoken: vec![address],
-            packets: packets.chain([messages]).collect(),
-            protocols: protocols.chain(["udp".to_owned()]).collect(),
-            clear: &gateway.clear,
-            outer: Some(outside.home_address),
+            outer: own,
         }
     }
 
@@ -247,12 +295,10 @@ fn set(addresses: &[String]) -> String {
 /// is inside.
 fn text((table, tun): (&str, &str), ends: &Ends, secured: &Secured<'_>) -> String {
     let Ends { open, home, agent } = ends;
-    let (from, to) = (set(&secured.heard), set(&secured.spoken));
-    let each = |direction: &str, peers: &str| {
-        let rule = |it: &String| format!("    ip {direction} {peers} {it} accept\n");
-        secured.packets.iter().map(rule).collect::<String>()
-    };
-    let (hears, speaks) = (each("saddr", &from), each("daddr", &to));
+    let rule = |it: String| format!("    {it} accept\n");
+    let passing = || secured.passing.iter();
+    let hears: String = passing().flat_map(Passing::heard).map(rule).collect();
+    let speaks: String = passing().flat_map(Passing::spoken).map(rule).collect();
     let registration = format!("udp sport {REGISTRATION} udp dport {REGISTRATION}");
     let comes = secured.within_outer(tun, ("iifname", "daddr"));
     let goes = secured.within_outer(tun, ("oifname", "saddr"));
@@ -269,7 +315,7 @@ fn text((table, tun): (&str, &str), ends: &Ends, secured: &Secured<'_>) -> Strin
         let word = protocol_word(*protocol);
         let _ = writeln!(text, "    {word} sport {port} ct state established accept");
     }
-    for flow in flows(secured, &from, *agent) {
+    for flow in flows(secured, *agent) {
         let _ = writeln!(
             text,
             "    ct state related ct protocol {flow}{ERRORS} accept"
@@ -299,12 +345,8 @@ fn text((table, tun): (&str, &str), ends: &Ends, secured: &Secured<'_>) -> Strin
 /// The flows that may pass, as connection tracking knows them: errors about others say nothing that
 /// the node must know, and a flow may be older than the filter. For a packet of ICMP, nft compares
 /// no ports of the flow.
-fn flows(secured: &Secured<'_>, from: &str, agent: Ipv4Addr) -> BTreeSet<String> {
-    // Whoever sent first.
-    let ends = |protocol: &String| {
-        ["daddr", "saddr"].map(|end| format!("{protocol} ct original ip {end} {from} "))
-    };
-    let own = secured.protocols.iter().flat_map(ends);
+fn flows(secured: &Secured<'_>, agent: Ipv4Addr) -> BTreeSet<String> {
+    let own = secured.passing.iter().flat_map(Passing::flows);
     let registration = format!("udp ct original ip daddr {agent} ");
     let clear = secured.clear.iter();
     let clear = clear.map(|(protocol, _)| format!("{} ", protocol_word(*protocol)));

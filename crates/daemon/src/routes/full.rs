@@ -203,6 +203,15 @@ impl FullTunnel {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Purpose {
+    /// IPsec of a mobile node from the address that a home agent outside keeps, to this VPN gateway:
+    /// by the table, which leads to a foreign agent. Before all others, for no route of the host's
+    /// own leads from a link without an address.
+    ByAgent {
+        /// The node's address.
+        own: Ipv4Addr,
+        /// The VPN gateway's.
+        gateway: Ipv4Addr,
+    },
     /// The target of [`Purpose::Spared`], behind all others.
     Landing,
     /// Our own datagrams skip all other rules.
@@ -281,7 +290,8 @@ impl Purpose {
             Self::Group(prefix) => groups(is_ipv6).any(|it| it == *prefix),
             Self::Kept(prefix) | Self::Secured(prefix) => prefix.address.is_ipv6() == is_ipv6,
             Self::Landing | Self::Spared | Self::Questions { .. } | Self::Tunnel => true,
-            Self::CareOf(_)
+            Self::ByAgent { .. }
+            | Self::CareOf(_)
             | Self::Visitor { .. }
             | Self::Arrived { .. }
             | Self::Returned { .. }

@@ -20,6 +20,7 @@ use super::{Prefix, RouteError, Rule, TableRoute};
 
 /// Priorities of the rules: before the main table's 32766, after the local table's 0. The kernel
 /// evaluates lower ones first.
+const BY_AGENT: u32 = 217;
 const SPARED: u32 = 218;
 const KEPT: u32 = 219;
 const LOCAL: u32 = 220;
@@ -368,6 +369,13 @@ pub(super) fn rule_message(rule: &Rule) -> RuleMessage {
         RuleAttribute::FwMask(u32::MAX),
     ];
     let (priority, more) = match &rule.purpose {
+        Purpose::ByAgent { own, gateway } => {
+            let ends = [
+                from(&mut message, *own),
+                towards(&mut message, Prefix::host((*gateway).into())),
+            ];
+            (BY_AGENT, ends.into_iter().chain([table]).collect())
+        }
         Purpose::Spared => {
             message.header.action = RuleAction::Goto;
             let [mark, mask] = mark;
@@ -425,7 +433,7 @@ pub(super) fn rule_message(rule: &Rule) -> RuleMessage {
 
 /// Whether a rule of the kernel has a priority of ours.
 pub(super) fn has_our_priority(found: &RuleMessage) -> bool {
-    priority(found).is_some_and(|it| (SPARED..=UNREGISTERED).contains(&it))
+    priority(found).is_some_and(|it| (BY_AGENT..=UNREGISTERED).contains(&it))
 }
 
 /// Rules of lower numbers come first.

@@ -30,6 +30,9 @@ const LINK_METRIC: u32 = 50;
 pub struct Roaming {
     /// Where the mobile node is.
     pub place: Option<Place>,
+    /// How its IPsec leaves, if it is reached outside through a foreign agent.
+    #[serde(default)]
+    pub by_agent: Option<ByAgent>,
     /// It is outside of its firewall: its links are filtered.
     #[serde(default)]
     pub is_outside: bool,
@@ -78,6 +81,23 @@ pub struct Router {
     pub mac: Mac,
     /// Everything from the home address goes there.
     pub is_default: bool,
+}
+
+/// A foreign agent that takes a mobile node's IPsec, from the address that a home agent outside
+/// keeps (mode fvc of RFC 5265).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ByAgent {
+    /// That address.
+    pub own: Ipv4Addr,
+    /// Where the IPsec goes.
+    pub gateways: BTreeSet<Ipv4Addr>,
+    /// Interface of the link.
+    pub interface: String,
+    /// The agent's address there.
+    pub address: Ipv4Addr,
+    /// Its link-layer address.
+    pub mac: Mac,
 }
 
 /// A visitor of the foreign agent.
@@ -147,6 +167,13 @@ impl Roaming {
                 all.extend(router.is_default.then_some(Purpose::Mobile));
             }
         }
+        if let Some(it) = &self.by_agent {
+            let gateways = it.gateways.iter();
+            all.extend(gateways.map(|gateway| Purpose::ByAgent {
+                own: it.own,
+                gateway: *gateway,
+            }));
+        }
         if !self.visitors.is_empty() {
             all.insert(Purpose::Arrived {
                 link: tun.to_owned(),
@@ -189,6 +216,13 @@ impl Roaming {
                 mac: it.mac,
             });
         }
+        if let Some(it) = &self.by_agent {
+            all.insert(Neighbour {
+                link: link_index(&it.interface)?,
+                address: it.address,
+                mac: it.mac,
+            });
+        }
         if self.visitors.is_empty() {
             return Ok(all);
         }
@@ -222,6 +256,16 @@ impl Roaming {
                 by: Some(it.address),
                 source: part.home.map(|(home, _)| home),
             });
+        }
+        if let Some(it) = &self.by_agent {
+            let link = link_index(&it.interface)?;
+            all.extend(it.gateways.iter().map(|gateway| LinkRoute {
+                table,
+                to: Prefix::host((*gateway).into()),
+                link,
+                by: Some(it.address),
+                source: Some(it.own),
+            }));
         }
         Ok(all)
     }

@@ -83,6 +83,9 @@ pub struct OutsideStatus {
     pub home_agent: Ipv4Addr,
     /// Where the node is registered there.
     pub care_of: Option<Ipv4Addr>,
+    /// The foreign agent there that delivers its packets, if one does.
+    #[serde(default)]
+    pub through: Option<Ipv4Addr>,
 }
 
 /// An entry of a firewall's access list.
@@ -294,9 +297,10 @@ impl MobilityStatus {
         if let Some(it) = &self.outside {
             let (home, agent) = (it.home_address, it.home_agent);
             write!(f, "  outside address {home}, home agent {agent}")?;
-            match it.care_of {
-                Some(care_of) => writeln!(f, ", at {care_of}")?,
-                None => writeln!(f, ", not registered there")?,
+            match (it.care_of, it.through) {
+                (Some(care_of), None) => writeln!(f, ", at {care_of}")?,
+                (Some(care_of), Some(agent)) => writeln!(f, ", at {care_of} through {agent}")?,
+                (None, _) => writeln!(f, ", not registered there")?,
             }
         }
         let Some(care_of) = self.care_of else {

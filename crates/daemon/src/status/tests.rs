@@ -345,6 +345,7 @@ fn a_node_that_is_not_registered_says_why_and_its_home_agent_whom_it_refused() {
         home_address: [198, 51, 100, 66].into(),
         home_agent: [198, 51, 100, 30].into(),
         care_of: None,
+        through: None,
     };
     let told = |outside: &OutsideStatus| {
         let outside = Some(outside.clone());
@@ -358,6 +359,9 @@ fn a_node_that_is_not_registered_says_why_and_its_home_agent_whom_it_refused() {
     assert!(told(&outside).ends_with(&format!("{whole}not registered there\n")));
     outside.care_of = Some([203, 0, 113, 7].into());
     assert!(told(&outside).ends_with(&format!("{whole}at 203.0.113.7\n")));
+    outside.through = Some([203, 0, 113, 1].into());
+    let by_agent = "at 203.0.113.7 through 203.0.113.1\n";
+    assert!(told(&outside).ends_with(&format!("{whole}{by_agent}")));
     let agent = MobilityStatus {
         name: "home-agent".to_owned(),
         role: "home agent".to_owned(),

@@ -16,7 +16,7 @@ use crate::config::{Loaded, Mobility};
 use crate::dns::Resolvers;
 use crate::ether::Mac;
 use crate::routes::full::Purpose;
-use crate::routes::roaming::{Place, Roaming};
+use crate::routes::roaming::{ByAgent, Place, Roaming};
 use crate::routes::{Desired, Prefix};
 
 /// Inner addresses of one connection: one of each family.
@@ -183,7 +183,7 @@ impl Allowed {
     }
 
     /// Whether Mobile IPv4 may lead this into the tunnel: a home agent the home addresses of its
-    /// nodes, a mobile node everything from its own.
+    /// nodes, a mobile node everything from its own, or at first what goes to its home agent.
     fn is_mobile(&self, prefix: &Prefix, source: Option<IpAddr>) -> bool {
         match &self.mobility {
             Some(Mobility::HomeAgent(agent)) => {
@@ -196,7 +196,9 @@ impl Allowed {
                 let gateways = node.gateway.iter().flat_map(|it| &it.addresses);
                 let mut gateways = gateways.map(|it| Prefix::host((*it).into()));
                 let is_outside = outside.is_some() && source == outside;
-                *prefix == Prefix::everything(false) && source == Some(home.into())
+                let agent = outside.map(|_| Prefix::host(node.config.home_agent.into()));
+                let from_home = [Some(Prefix::everything(false)), agent];
+                from_home.contains(&Some(*prefix)) && source == Some(home.into())
                     || is_outside && gateways.any(|it| it == *prefix)
             }
             Some(Mobility::Firewall(firewall)) => {
@@ -230,6 +232,11 @@ impl Allowed {
                 return Err(Refusal::Roaming("such router"));
             }
         }
+        if let Some(it) = &roaming.by_agent
+            && !self.is_by_agent(it)
+        {
+            return Err(Refusal::Roaming("such agent outside"));
+        }
         let has_firewall = |part: &Mobility| match part {
             Mobility::MobileNode(node) => node.has_outside(),
             _ => false,
@@ -245,6 +252,20 @@ impl Allowed {
             return Err(Refusal::Roaming("home agent behind us"));
         }
         Ok(())
+    }
+
+    /// Whether a mobile node's IPsec may leave through this foreign agent.
+    fn is_by_agent(&self, it: &ByAgent) -> bool {
+        let Some(Mobility::MobileNode(node)) = &self.mobility else {
+            return false;
+        };
+        let own = node.outside().map(|it| it.home_address);
+        let known: Vec<_> = node.gateway.iter().flat_map(|it| &it.addresses).collect();
+        own == Some(it.own)
+            && it.gateways.iter().all(|gateway| known.contains(&gateway))
+            && node.interfaces.contains(&it.interface)
+            && is_unicast(&it.address.into())
+            && is_station(&it.mac)
     }
 
     /// Checks whose packets go to the link of a foreign agent.

@@ -41,8 +41,8 @@ pub struct Traffic {
 /// A tunnel and its packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Carrier {
-    /// Its form.
-    pub encapsulation: Encapsulation,
+    /// Its form. `None`: its packets leave by a link as they are, outbound alone.
+    pub encapsulation: Option<Encapsulation>,
     /// Its ends, seen from us.
     pub path: Path,
     /// What may come out of it.
@@ -287,11 +287,28 @@ impl HomeCarriers {
 }
 
 impl Carrier {
+    /// What this host sends to another from one of its addresses leaves by a link, not in a tunnel.
+    /// `local` and `remote`: which packets.
+    pub fn by_link((own, remote): (Ipv4Addr, Ipv4Addr), traffic: Traffic) -> Self {
+        Self {
+            encapsulation: None,
+            path: Path::raw(own.into(), remote.into()),
+            inbound: None,
+            outbound: Some(traffic),
+            is_nested: false,
+            carried_by: None,
+            sent_on_from: None,
+        }
+    }
+
     fn installs(&self, child: ChildId) -> impl Iterator<Item = Change> {
         let sa = |direction, traffic: &Traffic| {
             let named = (direction, child, child.0);
             let (local, remote) = (traffic.local.clone(), traffic.remote.clone());
-            let mut sa = Sa::tunnel(named, self.encapsulation, self.path, local, remote);
+            let mut sa = match self.encapsulation {
+                Some(form) => Sa::tunnel(named, form, self.path, local, remote),
+                None => Sa::nothing((child, child.0), self.path, local, remote),
+            };
             sa.is_nested = self.is_nested;
             sa.carried_by = self.carried_by;
             sa.sent_on_from = self.sent_on_from;
@@ -335,7 +352,7 @@ fn of_bindings(
             remote.extend(own.broadcasts());
         }
         carriers.push(Carrier {
-            encapsulation: tunnel.encapsulation,
+            encapsulation: Some(tunnel.encapsulation),
             path,
             inbound: tunnel.is_reverse.then(|| Traffic {
                 local: vec![any()],
@@ -367,7 +384,7 @@ fn short_forms(own: HomeNetwork, home: Ipv4Addr, tunnels: &[Tunnel]) -> Vec<Carr
     firewalls.sort_unstable();
     firewalls.dedup();
     let each = firewalls.into_iter().map(|firewall| Carrier {
-        encapsulation: Encapsulation::IpInIp,
+        encapsulation: Some(Encapsulation::IpInIp),
         path: Path::raw(own.address.into(), firewall.into()),
         inbound: Some(Traffic {
             local: vec![any()],
@@ -402,7 +419,7 @@ pub fn of_node(own: HomeNetwork, home_agent: Ipv4Addr, state: &State) -> Vec<Car
             local.extend(own.broadcasts());
         }
         return vec![Carrier {
-            encapsulation: tunnel.encapsulation,
+            encapsulation: Some(tunnel.encapsulation),
             path,
             inbound: Some(Traffic {
                 local,
@@ -420,7 +437,7 @@ pub fn of_node(own: HomeNetwork, home_agent: Ipv4Addr, state: &State) -> Vec<Car
     let mut carriers = Vec::new();
     if *encapsulates_delivery {
         carriers.push(Carrier {
-            encapsulation: Encapsulation::IpInIp,
+            encapsulation: Some(Encapsulation::IpInIp),
             path: Path::raw(own.address.into(), agent.into()),
             inbound: None,
             outbound: Some(Traffic {
@@ -434,7 +451,7 @@ pub fn of_node(own: HomeNetwork, home_agent: Ipv4Addr, state: &State) -> Vec<Car
     }
     if tunnel.has_broadcasts {
         carriers.push(Carrier {
-            encapsulation: Encapsulation::IpInIp,
+            encapsulation: Some(Encapsulation::IpInIp),
             path: Path::raw(own.address.into(), home_agent.into()),
             inbound: Some(Traffic {
                 local: own.broadcasts().to_vec(),
@@ -458,7 +475,7 @@ pub fn of_visitor(
 ) -> Vec<Carrier> {
     let home = host(visitor.home_address);
     let mut carriers = vec![Carrier {
-        encapsulation: visitor.encapsulation,
+        encapsulation: Some(visitor.encapsulation),
         path: match visitor.udp {
             Some(udp) => Path::udp_with_type((care_of, PORT), udp),
             None => Path::raw(care_of.into(), visitor.home_agent.into()),
@@ -477,7 +494,7 @@ pub fn of_visitor(
     }];
     if visitor.encapsulates_delivery {
         carriers.push(Carrier {
-            encapsulation: Encapsulation::IpInIp,
+            encapsulation: Some(Encapsulation::IpInIp),
             path: Path::raw(address.into(), visitor.home_address.into()),
             inbound: Some(Traffic {
                 local: vec![any()],
@@ -497,7 +514,7 @@ impl Carrier {
     /// tunnel to the agent (RFC 5944 §4.3).
     fn of_broadcasts(own: HomeNetwork, home: Ipv4Addr) -> Self {
         Self {
-            encapsulation: Encapsulation::IpInIp,
+            encapsulation: Some(Encapsulation::IpInIp),
             path: Path::raw(own.address.into(), home.into()),
             inbound: None,
             outbound: Some(Traffic {
@@ -517,7 +534,7 @@ impl Carrier {
             remote: vec![care_of],
         };
         Self {
-            encapsulation: Encapsulation::IpInIp,
+            encapsulation: Some(Encapsulation::IpInIp),
             path: Path::raw(own.into(), firewall.into()),
             inbound: Some(traffic.clone()),
             outbound: Some(traffic),

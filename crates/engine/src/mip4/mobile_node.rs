@@ -314,6 +314,11 @@ impl MobileNode {
         }
     }
 
+    /// To what the node is attached.
+    pub fn attachment(&self) -> Attachment {
+        self.attachment
+    }
+
     /// The node's own care-of address.
     pub fn colocated(&self) -> Option<Ipv4Addr> {
         match self.attachment {

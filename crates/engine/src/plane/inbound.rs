@@ -109,7 +109,7 @@ impl InboundPlane {
         match change {
             InboundChange::Install(sa) => {
                 self.remove(sa.child, sa.spi());
-                let opener = Opener::new(*sa);
+                let opener = Opener::new(*sa)?;
                 self.own.add(&opener.own_end());
                 if opener.encapsulation().is_some() {
                     self.tunnels.insert(opener);

@@ -89,7 +89,8 @@ pub(crate) struct Opened {
 }
 
 impl Opener {
-    pub(crate) fn new(sa: Sa) -> Self {
+    /// `None`: nothing that comes in is of this SA.
+    pub(crate) fn new(sa: Sa) -> Option<Self> {
         let path_mtu = usize::from(sa.path_mtu.max(least(sa.path.remote.is_ipv6())));
         let (wrap, largest) = match &sa.layer {
             Layer::Ipsec(ipsec) => {
@@ -108,8 +109,9 @@ impl Opener {
                 let opener = InLineOpener::new(in_line);
                 (Wrap::Skip(Box::new(opener)), largest.unwrap_or(0))
             }
+            Layer::Nothing { .. } => return None,
         };
-        Self {
+        Some(Self {
             child: sa.child,
             spi: sa.spi(),
             mode: sa.mode,
@@ -128,7 +130,7 @@ impl Opener {
             bytes: 0,
             last: None,
             moved: None,
-        }
+        })
     }
 
     /// Its form, if it is a tunnel of Mobile IPv4.

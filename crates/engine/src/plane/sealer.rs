@@ -30,6 +30,8 @@ use crate::work::Task;
 
 /// TTL and hop limit of outer headers.
 pub(crate) const OUTER_TTL: u8 = 64;
+/// No protocol's number: a selector for one takes no packet of it.
+const ANY_PROTOCOL: u8 = 0;
 /// IPv4's DF in the flags and fragment offset field.
 const DONT_FRAGMENT: u16 = 0x4000;
 
@@ -72,6 +74,7 @@ enum Wrap {
     Ipsec(Protector),
     Tunnel(Capsule),
     Skip(Box<InLineSealer>),
+    Nothing,
 }
 
 /// Where sealed packets go, and what fits there.
@@ -113,7 +116,7 @@ impl<'a> Outer<'a> {
                 inner.flow.protocol
             },
             minimal: match &sealer.wrap {
-                Wrap::Ipsec(_) | Wrap::Skip(_) => None,
+                Wrap::Ipsec(_) | Wrap::Skip(_) | Wrap::Nothing => None,
                 Wrap::Tunnel(capsule) => capsule.minimal_bytes(&sealer.path, packet),
             },
         }
@@ -142,6 +145,7 @@ impl Sealer {
                     Wrap::Tunnel(Capsule::new(TunnelShape::of(*encapsulation, &sa.path)))
                 }
                 Layer::Skip(in_line) => Wrap::Skip(Box::new(InLineSealer::new(in_line))),
+                Layer::Nothing { .. } => Wrap::Nothing,
             },
             local: sa.local.into_boxed_slice(),
             remote: sa.remote.into_boxed_slice(),
@@ -172,6 +176,7 @@ impl Sealer {
             Wrap::Ipsec(protector) => wire_bytes(&protector.shape, 0),
             Wrap::Tunnel(capsule) => capsule.shape.header_bytes(),
             Wrap::Skip(in_line) => in_line.layout.wire_bytes(0) + self.headers_outside(),
+            Wrap::Nothing => 0,
         }
     }
 
@@ -181,6 +186,7 @@ impl Sealer {
             Wrap::Ipsec(protector) => protector.shape.headers_outside(),
             Wrap::Tunnel(capsule) => capsule.shape.headers_outside(),
             Wrap::Skip(_) => headers_before(&self.path),
+            Wrap::Nothing => 0,
         }
     }
 
@@ -217,7 +223,7 @@ impl Sealer {
                 Some(Task::Seal(shape.protocol, shape.protection))
             }
             Wrap::Tunnel(capsule) => Some(Task::Encapsulate(capsule.shape.encapsulation)),
-            Wrap::Skip(_) => None,
+            Wrap::Skip(_) | Wrap::Nothing => None,
         }
     }
 
@@ -225,7 +231,7 @@ impl Sealer {
     pub(crate) fn in_line(&self) -> Option<&InLineSealer> {
         match &self.wrap {
             Wrap::Skip(in_line) => Some(in_line),
-            Wrap::Ipsec(_) | Wrap::Tunnel(_) => None,
+            Wrap::Ipsec(_) | Wrap::Tunnel(_) | Wrap::Nothing => None,
         }
     }
 
@@ -233,23 +239,24 @@ impl Sealer {
     pub(crate) fn in_line_mut(&mut self) -> Option<&mut InLineSealer> {
         match &mut self.wrap {
             Wrap::Skip(in_line) => Some(in_line),
-            Wrap::Ipsec(_) | Wrap::Tunnel(_) => None,
+            Wrap::Ipsec(_) | Wrap::Tunnel(_) | Wrap::Nothing => None,
         }
     }
 
-    /// The IP protocol of its packets.
+    /// The IP protocol of its packets, if it is not their own.
     pub(crate) fn protocol(&self) -> u8 {
         match &self.wrap {
             Wrap::Ipsec(protector) => protector.protocol(),
             Wrap::Tunnel(capsule) => capsule.shape.encapsulation.protocol(),
             Wrap::Skip(_) => SKIP,
+            Wrap::Nothing => ANY_PROTOCOL,
         }
     }
 
     /// Its form, if it is a tunnel of Mobile IPv4.
     pub(crate) fn encapsulation(&self) -> Option<Encapsulation> {
         match &self.wrap {
-            Wrap::Ipsec(_) | Wrap::Skip(_) => None,
+            Wrap::Ipsec(_) | Wrap::Skip(_) | Wrap::Nothing => None,
             Wrap::Tunnel(capsule) => Some(capsule.shape.encapsulation),
         }
     }
@@ -302,7 +309,7 @@ impl Sealer {
 
     fn sent(&self) -> Option<&Recent> {
         match &self.wrap {
-            Wrap::Ipsec(_) => None,
+            Wrap::Ipsec(_) | Wrap::Nothing => None,
             Wrap::Tunnel(capsule) => Some(&capsule.sent),
             Wrap::Skip(in_line) => Some(&in_line.sent),
         }
@@ -343,6 +350,12 @@ impl Sealer {
                 self.sequence += 1;
                 sealed
             }
+            Wrap::Nothing => {
+                let packet = out.push(way.path, outer.traffic_class, clear, false);
+                fill(packet);
+                self.sequence += 1;
+                clear
+            }
             Wrap::Skip(in_line) => {
                 let sealed = in_line.seal(way, outer, now, random, out, (clear, fill))?;
                 self.sequence += 1;
@@ -362,6 +375,7 @@ impl Sealer {
             Wrap::Skip(in_line) => {
                 in_line.largest_packet(path_mtu.saturating_sub(headers_before(&self.path)))
             }
+            Wrap::Nothing => path_mtu,
         }
     }
 }

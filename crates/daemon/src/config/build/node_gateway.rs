@@ -199,7 +199,7 @@ impl Builder<'_> {
         // IKE stays at port 500, by which the gateway knows that ESP is in no UDP.
         connection.encapsulation = Encapsulation::ThroughNat;
         for child in &mut connection.children {
-            child.layer = ChildLayer::Inside;
+            child.layer = ChildLayer::Carried;
         }
         Ok(())
     }

@@ -192,6 +192,7 @@ impl MobileNodePart {
             Input::Tunnel(inner, is_natted) => self.follow_tunnel(inner, is_natted, common),
             Input::Configured => self.gateway.forget(),
             Input::Applied => {
+                self.outer.iter_mut().for_each(outside::Outer::lead);
                 self.release(common);
                 self.retry(now);
             }
@@ -235,6 +236,7 @@ impl MobileNodePart {
             ),
             (keepalive, "keep the NAT's entry"),
             (self.gateway.bare_until(), "look for a foreign agent"),
+            (self.gateway.trial(), "doubt that an agent is inside"),
             (self.wait.due(), "look why it is not registered"),
         ];
         let all = all.into_iter();
@@ -434,23 +436,33 @@ impl MobileNodePart {
         payload: Vec<u8>,
         common: &mut Common,
     ) {
-        let mac = self.macs.get(to.ip()).copied();
-        if let (Some(mac), Some(link)) = (mac.filter(|_| self.node.through().is_some()), self.link)
-        {
-            let sent = common.links[link].send_registration(&Registration {
-                mac,
-                from: SocketAddrV4::new(from, PORT),
-                to,
-                ttl: ttl.unwrap_or(TTL),
-                payload: &payload,
-            });
-            return common.sent(sent);
+        if self.node.through().is_some() && self.macs.contains_key(to.ip()) && self.link.is_some() {
+            return self.send_to_agent((from, to, ttl), &payload, common);
         }
         let from = SocketAddrV4::new(from, PORT);
         let datagram = Effect::Datagram { from, to, payload };
         match self.is_moving {
             true => self.held = Some(datagram),
             false => common.effects.push_back(datagram),
+        }
+    }
+
+    /// To an agent on the link, as a frame.
+    fn send_to_agent(
+        &self,
+        (from, to, ttl): (Ipv4Addr, SocketAddrV4, Option<u8>),
+        payload: &[u8],
+        common: &mut Common,
+    ) {
+        if let (Some(mac), Some(link)) = (self.macs.get(to.ip()), self.link) {
+            let sent = common.links[link].send_registration(&Registration {
+                mac: *mac,
+                from: SocketAddrV4::new(from, PORT),
+                to,
+                ttl: ttl.unwrap_or(TTL),
+                payload,
+            });
+            common.sent(sent);
         }
     }
 

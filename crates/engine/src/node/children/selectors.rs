@@ -301,7 +301,11 @@ pub(super) fn association(
         soft_bytes: child.lifetime_bytes,
         copies_df: true,
         path_mtu: child.path_mtu,
-        is_nested: child.layer == ChildLayer::Inside,
+        is_nested: match child.layer {
+            ChildLayer::Alone | ChildLayer::Around => false,
+            ChildLayer::Inside => true,
+            ChildLayer::Carried => direction == Direction::Outbound,
+        },
         carried_by: None,
         removes_header: false,
         sent_on_from: None,

@@ -155,7 +155,7 @@ fn key(length: usize, seed: u8) -> Secret {
 pub(super) fn layer(protection: Protection) -> Ipsec {
     match tunnel_sa(protection).layer {
         Layer::Ipsec(ipsec) => ipsec,
-        Layer::Tunnel { .. } | Layer::Skip(_) => panic!("no IPsec"),
+        Layer::Tunnel { .. } | Layer::Skip(_) | Layer::Nothing { .. } => panic!("no IPsec"),
     }
 }
 
@@ -163,7 +163,7 @@ pub(super) fn layer(protection: Protection) -> Ipsec {
 pub(super) fn shape_of(sa: &Sa) -> Shape {
     match &sa.layer {
         Layer::Ipsec(ipsec) => Shape::of(ipsec, sa.mode, &sa.path),
-        Layer::Tunnel { .. } | Layer::Skip(_) => panic!("no IPsec"),
+        Layer::Tunnel { .. } | Layer::Skip(_) | Layer::Nothing { .. } => panic!("no IPsec"),
     }
 }
 
@@ -182,6 +182,7 @@ pub(super) fn copied(layer: &Layer) -> Layer {
             number: *number,
         },
         Layer::Skip(_) => panic!("each end has its own association"),
+        Layer::Nothing { number } => Layer::Nothing { number: *number },
     }
 }
 

@@ -3,9 +3,14 @@
 //! move outside needs no registration. With a home agent outside (`outside.rs`), the tunnel begins
 //! at an address that never moves (RFC 5265).
 //!
+//! On a link without an address, with a home agent outside, the tunnel stays: a foreign agent there
+//! may lead to that home agent. Where the home agent inside is heard, or a foreign agent that has a
+//! key with the node, the node asks through that one first, once on each link.
+//!
 //! Left out: a network outside that looks like home. There the node asks in clear alone, and is not
 //! reached.
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use engine::mip4::mobile_node::Attachment;
@@ -14,6 +19,7 @@ use tracing::info;
 
 use super::MobileNodePart;
 use super::outside::Outer;
+use super::links::TRIAL;
 use crate::run::mobility::look::Link;
 use crate::run::mobility::{Common, Effect};
 
@@ -32,6 +38,10 @@ pub(super) struct Way {
     is_wanted: bool,
     /// The link has no address: until when one is waited for.
     bare_until: Option<Instant>,
+    /// An agent was heard on this link that may be inside: until when it has to prove that.
+    trial: Option<Instant>,
+    /// Those that were tried on this link.
+    tried: BTreeSet<Ipv4Addr>,
 }
 
 impl Way {
@@ -47,6 +57,11 @@ impl Way {
 
     pub(super) fn bare_until(&self) -> Option<Instant> {
         self.bare_until
+    }
+
+    /// Until when an agent has to prove that it is inside.
+    pub(super) fn trial(&self) -> Option<Instant> {
+        self.trial
     }
 
     /// Whether a NAT is between the tunnel's ends.
@@ -97,7 +112,10 @@ impl MobileNodePart {
         };
         let is_inside = self.node.is_proven_inside();
         let outer = self.outer.as_ref();
-        let may_begin = own.is_some() && outer.is_none_or(|it| it.care_of().is_some());
+        let may_begin = match outer {
+            Some(outer) => self.place_outside().is_some() && outer.is_led(),
+            None => own.is_some(),
+        };
         let is_wanted = !is_inside && (may_begin || self.gateway.is_wanted);
         if self.gateway.is_wanted != is_wanted {
             self.gateway.is_wanted = is_wanted;
@@ -118,11 +136,16 @@ impl MobileNodePart {
             self.gateway.bare_until = None;
             self.node.attach(Attachment::Visiting, now);
         }
+        self.gateway.trial.take_if(|until| *until <= now);
+        let is_by_agent = self.outer.as_ref().and_then(Outer::agent).is_some();
         let is_secured = self.node.secured().is_some();
         match (own, self.gateway.inner) {
             (Some(own), Some(inner)) if !is_inside => {
                 self.node.attach(Attachment::Secured(inner), now);
                 self.node.probe(Some(own), now);
+            }
+            (None, Some(inner)) if !is_inside && is_by_agent && self.gateway.trial.is_none() => {
+                self.node.attach(Attachment::Secured(inner), now);
             }
             (Some(own), None) if is_secured => {
                 self.node.attach(Attachment::Colocated(own), now);
@@ -142,6 +165,8 @@ impl MobileNodePart {
     /// gateway: on the next address the tunnel follows, and nothing else changes.
     pub(super) fn through_gateway(&mut self, attachment: Attachment, now: Instant) -> Attachment {
         self.gateway.bare_until = None;
+        self.gateway.trial = None;
+        self.gateway.tried.clear();
         self.outer.iter_mut().for_each(Outer::lose);
         let secured = self.node.secured().filter(|_| self.gateway.is_open());
         let Some(inner) = secured else {
@@ -149,10 +174,26 @@ impl MobileNodePart {
         };
         match attachment {
             Attachment::Home | Attachment::Secured(_) => return attachment,
+            Attachment::Visiting if self.outer.is_some() => {}
             Attachment::Visiting => self.gateway.bare_until = Some(now + BARE_SPAN),
             Attachment::Detached | Attachment::Colocated(_) => {}
         }
         self.node.probe(None, now);
         Attachment::Secured(inner)
+    }
+
+    /// An agent is heard on a link without an address. Anybody can advertise, so what the tunnel
+    /// carries waits for one of ours for a while only.
+    pub(super) fn try_agent(&mut self, agent: Ipv4Addr, now: Instant) {
+        let config = &self.setup.config;
+        let is_ours = agent == config.home_agent || config.foreign_agents.contains_key(&agent);
+        let is_bare = self.place_outside() == Some(Attachment::Visiting);
+        if !is_ours || !is_bare || self.outer.is_none() || !self.gateway.tried.insert(agent) {
+            return;
+        }
+        self.gateway.trial = Some(now + TRIAL);
+        if self.node.secured().is_some() {
+            self.node.attach(Attachment::Visiting, now);
+        }
     }
 }

@@ -16,7 +16,7 @@ use crate::run::mobility::{Common, Effect};
 
 /// How long the home agent has to answer where advertisements alone say that it is home: three
 /// requests.
-const TRIAL: Duration = Duration::from_secs(7);
+pub(super) const TRIAL: Duration = Duration::from_secs(7);
 
 impl MobileNodePart {
     /// Interfaces may have come, such as a modem that was plugged in.
@@ -169,9 +169,14 @@ impl MobileNodePart {
                 } else if is_home_agent && self.home_heard.is_none() {
                     self.wait.other_agent = Some(address);
                 }
+                self.try_agent(address, now);
                 self.node.hear(address, icmp, now);
+                let outer = self.outer.iter_mut();
+                outer.for_each(|it| it.hear(address, icmp, now));
             }
             Heard::Registration { from, payload, .. } => {
+                let outer = self.outer.iter_mut();
+                outer.for_each(|it| it.hear_reply(*from, payload, now));
                 if self.node.through() == Some(*from.ip()) {
                     self.node.handle(*from, payload, now);
                 }

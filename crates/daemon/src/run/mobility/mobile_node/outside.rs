@@ -1,16 +1,17 @@
 //! A home agent outside (x-HA of RFC 5265): it keeps an address for the node, where the tunnel to
 //! the VPN gateway begins. A move between networks outside is one registration there, and the
 //! gateway sees nothing of it. This home agent proves nothing: everybody may know its key of the
-//! node, and gets no more than what is encrypted.
+//! node, and gets no more than what is encrypted. On a link without an address, a foreign agent of
+//! that link takes part (mode fvc): then IPsec leaves by the link, with nothing around it.
 //!
-//! Left out: a foreign agent outside, and a NAT between this home agent and the gateway. A NAT's
-//! entry for a tunnel in UDP is kept by registering again, where RFC 3519 §4.9 asks for an echo:
-//! both have the same ports, and nothing but IPsec may go through the tunnel.
+//! Left out: a NAT between this home agent and the gateway. A NAT's entry for a tunnel in UDP is
+//! kept by registering again, where RFC 3519 §4.9 asks for an echo: both have the same ports, and
+//! nothing but IPsec may go through the tunnel.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
 use crypto::rand::Stream;
-use engine::mip4::carriers::{self, HomeNetwork, Owner, Traffic};
+use engine::mip4::carriers::{self, Carrier, HomeNetwork, Owner, Traffic};
 use engine::mip4::identification::Clock;
 use engine::mip4::mobile_node::{Attachment, Config, MobileNode, Output, State};
 use engine::sa::Path;
@@ -20,11 +21,13 @@ use tracing::info;
 use wire::ip::checksum::checksum;
 use wire::ip::ipv4;
 use wire::ip::protocol::{ESP, UDP};
-use wire::mip4::{Code, PORT};
+use wire::mip4::{Code, PORT, SOLICITATION};
 
 use super::MobileNodePart;
 use super::denials::refused;
 use crate::capture::udp_packet;
+use crate::ether::ALL_ROUTERS;
+use crate::routes::roaming::ByAgent;
 use crate::routes::{Desired, Prefix};
 use crate::run::mobility::look::Link;
 use crate::run::mobility::{Common, Effect};
@@ -42,6 +45,8 @@ pub(super) struct Outer {
     left_from: Option<Ipv4Addr>,
     /// The last request did not leave this host.
     is_unsent: bool,
+    /// The host has followed the last registration.
+    is_led: bool,
     /// How often a NAT's entry is kept, and when next.
     keepalive: Option<(Duration, Instant)>,
     /// Why the last registration was denied.
@@ -63,6 +68,7 @@ impl Outer {
             is_lost: false,
             left_from: None,
             is_unsent: false,
+            is_led: false,
             keepalive: None,
             denied: None,
             last_id: 0,
@@ -81,12 +87,52 @@ impl Outer {
         }
     }
 
+    /// Packets for its address come, and those from it leave this host.
+    pub(super) fn is_led(&self) -> bool {
+        self.care_of().is_some() && (self.is_led || self.agent().is_none())
+    }
+
+    /// The host has followed.
+    pub(super) fn lead(&mut self) {
+        self.is_led = true;
+    }
+
+    /// The foreign agent through which it is registered or asks.
+    pub(super) fn through(&self) -> Option<Ipv4Addr> {
+        self.node.through()
+    }
+
+    /// The foreign agent that delivers its packets, if one does: then it has no tunnel.
+    pub(super) fn agent(&self) -> Option<Ipv4Addr> {
+        match self.node.state() {
+            State::Registered {
+                tunnel, through, ..
+            } => through.filter(|_| !tunnel.is_colocated),
+            State::Home | State::Unreachable => None,
+        }
+    }
+
+    /// An advertisement of an agent on the node's link. This home agent is on none of them.
+    pub(super) fn hear(&mut self, from: Ipv4Addr, icmp: &[u8], now: Instant) {
+        if from != self.config.home_agent {
+            self.node.hear(from, icmp, now);
+        }
+    }
+
+    /// A message that came as a frame of the node's link, if it is from its foreign agent.
+    pub(super) fn hear_reply(&mut self, from: SocketAddrV4, payload: &[u8], now: Instant) {
+        if self.node.through() == Some(*from.ip()) {
+            self.node.handle(from, payload, now);
+        }
+    }
+
     /// For `status`.
     pub(super) fn status(&self) -> OutsideStatus {
         OutsideStatus {
             home_address: self.config.home_address,
             home_agent: self.config.home_agent,
             care_of: self.care_of(),
+            through: self.agent(),
         }
     }
 
@@ -96,9 +142,13 @@ impl Outer {
         if self.care_of().is_some() {
             return None;
         }
-        Some(match self.denied {
-            Some(code) => format!("outside, {}", refused(code)),
-            None => format!(
+        Some(match (self.denied, self.through()) {
+            (Some(code), _) => format!("outside, {}", refused(code)),
+            (None, Some(through)) => format!(
+                "nothing comes back from the home agent outside, {agent}, through the foreign \
+                 agent {through}: look at `caravan status` at both"
+            ),
+            (None, None) => format!(
                 "nothing comes back from the home agent outside, {agent}: look at `caravan \
                  status` there"
             ),
@@ -143,18 +193,20 @@ impl Outer {
         }
     }
 
-    /// A message, if it is from this home agent. Whether it is.
+    /// A message, if it is from this home agent, or from its foreign agent, which is heard as
+    /// frames. Whether it is.
     pub(super) fn handle(&mut self, from: SocketAddrV4, payload: &[u8], now: Instant) -> bool {
+        let through = self.node.through();
         let is_its = *from.ip() == self.config.home_agent;
-        if is_its {
+        if is_its && through.is_none() {
             self.node.handle(from, payload, now);
         }
-        is_its
+        is_its || through == Some(*from.ip())
     }
 
-    /// The node has this address of its link, or is proven to be inside, with this one. Inside, the
+    /// How the node is on its link, or it is proven to be inside, with this address. Inside, the
     /// registration is taken back.
-    fn follow(&mut self, own: Option<Ipv4Addr>, inside: Option<Ipv4Addr>, now: Instant) {
+    fn follow(&mut self, place: Option<Attachment>, inside: Option<Ipv4Addr>, now: Instant) {
         if let Some(from) = inside {
             match self.node.state() {
                 State::Registered { .. } if self.left_from == Some(from) => {}
@@ -167,12 +219,12 @@ impl Outer {
             }
             return;
         }
-        let Some(own) = own else { return };
+        let Some(place) = place else { return };
         let was_lost = core::mem::take(&mut self.is_lost);
         if self.left_from.take().is_some() || was_lost {
             self.node.rejoin(now);
         }
-        self.node.attach(Attachment::Colocated(own), now);
+        self.node.attach(place, now);
     }
 
     /// A number for the next message to the gateway, which may become fragments.
@@ -181,9 +233,10 @@ impl Outer {
         self.last_id
     }
 
-    /// What may go through its tunnel: IKE and ESP of the gateway, and nothing of programs.
-    fn traffic(&self) -> Traffic {
-        let each = self.gateways.iter().flat_map(|gateway| {
+    /// What may go between the node and these addresses of the gateway: its IKE and ESP, and nothing
+    /// of programs.
+    fn traffic(&self, gateways: &[Ipv4Addr]) -> Traffic {
+        let each = gateways.iter().flat_map(|gateway| {
             [ESP, UDP].map(|protocol| TrafficSelector {
                 protocol,
                 ..TrafficSelector::host((*gateway).into())
@@ -194,42 +247,105 @@ impl Outer {
             remote: each.collect(),
         }
     }
+
+    /// What carries the IPsec of this state.
+    fn carriers(&self, state: &State) -> Vec<Carrier> {
+        let home = self.config.home_address;
+        if self.agent().is_some() {
+            let gateways = self.gateways.iter();
+            let by_link = gateways
+                .map(|it| Carrier::by_link((home, *it), self.traffic(core::slice::from_ref(it))));
+            return by_link.collect();
+        }
+        let own = HomeNetwork {
+            address: home,
+            prefix_len: 32,
+        };
+        let mut all = carriers::of_node(own, self.config.home_agent, state);
+        let traffic = self.traffic(&self.gateways);
+        for carrier in &mut all {
+            carrier.inbound = carrier.inbound.is_some().then(|| traffic.clone());
+            carrier.outbound = carrier.outbound.is_some().then(|| traffic.clone());
+        }
+        all
+    }
 }
 
 impl MobileNodePart {
     /// Registers with the home agent outside where the node is, while nothing proves that it is
     /// inside (RFC 5265 §3.2.3).
     pub(super) fn register_outside(&mut self, common: &mut Common, now: Instant) {
-        let own = match self.seen {
-            Some(Link::Address(_, own)) => Some(own),
-            _ => None,
-        };
+        let place = self.place_outside();
         let home = self.setup.config.home_address;
         let is_inside = self.node.is_proven_inside();
         let Some(outer) = &mut self.outer else { return };
-        outer.follow(own, is_inside.then(|| own.unwrap_or(home)), now);
-        let mut states = Vec::new();
+        let own = match place {
+            Some(Attachment::Colocated(own)) => own,
+            _ => home,
+        };
+        outer.follow(place, is_inside.then_some(own), now);
+        let (mut states, mut requests) = (Vec::new(), Vec::new());
         while let Some(output) = outer.node.poll() {
             match output {
                 Output::Send {
-                    from, to, payload, ..
-                } => common.effects.push_back(Effect::Datagram {
-                    from: SocketAddrV4::new(from, PORT),
+                    from,
                     to,
+                    ttl,
                     payload,
-                }),
+                    ..
+                } => requests.push(((from, to, ttl), payload)),
                 Output::State(state) => states.push(state),
                 Output::Denied(code) => {
                     outer.denied = Some(code);
                     common.refuse(format!("outside-denied-{}", code.number()));
                 }
                 Output::Revoked => info!("the home agent outside has ended the registration"),
-                // Its home is no link of this host, and it has no foreign agent.
-                Output::AnswerArp(_) | Output::Solicit | Output::WantsKeepalive => {}
+                Output::Solicit => {
+                    if let Some(link) = self.link {
+                        let own = Ipv4Addr::UNSPECIFIED;
+                        let sent = common.links[link].send_icmp(own, ALL_ROUTERS, &SOLICITATION);
+                        common.sent(sent);
+                    }
+                }
+                // Its home is no link of this host.
+                Output::AnswerArp(_) | Output::WantsKeepalive => {}
             }
+        }
+        for (ends, payload) in requests {
+            self.ask_outside(ends, payload, common);
         }
         for state in states {
             self.become_state_outside(state, common, now);
+        }
+    }
+
+    /// How the node is on its link, as far as that leads to a home agent outside.
+    pub(super) fn place_outside(&self) -> Option<Attachment> {
+        match (self.seen?, self.node.attachment()) {
+            (Link::Address(_, own), _) => Some(Attachment::Colocated(own)),
+            (
+                Link::Bare(_) | Link::HomeAddress(_),
+                Attachment::Visiting | Attachment::Secured(_),
+            ) => Some(Attachment::Visiting),
+            _ => None,
+        }
+    }
+
+    /// To the foreign agent as a frame, to the home agent outside by the socket.
+    fn ask_outside(
+        &mut self,
+        (from, to, ttl): (Ipv4Addr, SocketAddrV4, Option<u8>),
+        payload: Vec<u8>,
+        common: &mut Common,
+    ) {
+        let through = self.outer.as_ref().and_then(Outer::through);
+        match through.is_some_and(|it| it == *to.ip()) {
+            true => self.send_to_agent((from, to, ttl), &payload, common),
+            false => common.effects.push_back(Effect::Datagram {
+                from: SocketAddrV4::new(from, PORT),
+                to,
+                payload,
+            }),
         }
     }
 
@@ -239,11 +355,31 @@ impl MobileNodePart {
         let Some(outer) = &self.outer else { return };
         let own = IpAddr::V4(outer.config.home_address);
         desired.addresses.insert(own);
-        if self.gateway.is_wanted() {
+        if outer.agent().is_some() {
+            desired.roaming.by_agent = self.by_agent(outer);
+            // The kernel takes nothing out of the tunnel device from where no route leads, and a
+            // link without an address has none.
+            let config = &self.setup.config;
+            let agent = Prefix::host(config.home_agent.into());
+            let home = IpAddr::V4(config.home_address);
+            desired.routes.insert(agent, Some(home));
+        } else if self.gateway.is_wanted() {
             let gateways = outer.gateways.iter();
             let routes = gateways.map(|it| (Prefix::host((*it).into()), Some(own)));
             desired.routes.extend(routes);
         }
+    }
+
+    /// The foreign agent that takes the node's IPsec.
+    fn by_agent(&self, outer: &Outer) -> Option<ByAgent> {
+        let address = outer.agent()?;
+        Some(ByAgent {
+            own: outer.config.home_address,
+            gateways: outer.gateways.iter().copied().collect(),
+            interface: self.setup.interfaces[self.link?].clone(),
+            address,
+            mac: *self.macs.get(&address)?,
+        })
     }
 
     /// A message to the VPN gateway as a packet of the address that the home agent outside keeps:
@@ -268,7 +404,7 @@ impl MobileNodePart {
 
     fn become_state_outside(&mut self, state: State, common: &mut Common, now: Instant) {
         let Some(outer) = &mut self.outer else { return };
-        outer.keepalive = None;
+        (outer.keepalive, outer.is_led) = (None, false);
         if let State::Registered {
             tunnel, keepalive, ..
         } = &state
@@ -278,21 +414,15 @@ impl MobileNodePart {
             outer.keepalive = (*keepalive > 0).then(|| (every, now + every));
             info!(
                 care_of = %tunnel.care_of,
+                through = outer.agent().map(|it| it.to_string()),
                 udp = tunnel.udp.map(|it| it.to_string()),
                 "registered outside"
             );
         }
-        let own = HomeNetwork {
-            address: outer.config.home_address,
-            prefix_len: 32,
-        };
-        let mut wanted = carriers::of_node(own, outer.config.home_agent, &state);
-        let traffic = outer.traffic();
-        for carrier in &mut wanted {
-            carrier.inbound = carrier.inbound.is_some().then(|| traffic.clone());
-            carrier.outbound = carrier.outbound.is_some().then(|| traffic.clone());
-        }
-        let changes = self.carriers.follow(Owner::Home(own.address), wanted);
+        let (own, wanted) = (outer.config.home_address, outer.carriers(&state));
+        // An agent needs a route to it, and without one the routes of a tunnel hold.
+        common.effects.push_back(Effect::Host);
+        let changes = self.carriers.follow(Owner::Home(own), wanted);
         common.plane(changes);
     }
 }
@@ -406,19 +536,19 @@ mod tests {
     fn a_registration_is_taken_back_from_the_network_inside_that_leads_there() {
         let (mut outer, mut agent) = (node(), agent());
         let at = |seconds| Instant(0) + Duration::from_secs(seconds);
-        outer.follow(Some(OUTSIDE), None, at(1));
+        outer.follow(Some(Attachment::Colocated(OUTSIDE)), None, at(1));
         assert_eq!(asks(&mut outer, Some(&mut agent), at(1)), [OUTSIDE]);
         assert_eq!(outer.care_of(), Some(OUTSIDE));
         // The first network inside does not lead to the home agent.
-        outer.follow(Some(OFFICE), Some(OFFICE), at(10));
+        outer.follow(Some(Attachment::Colocated(OFFICE)), Some(OFFICE), at(10));
         assert_eq!(asks(&mut outer, None, at(10)), [OFFICE]);
-        outer.follow(Some(OFFICE), Some(OFFICE), at(11));
+        outer.follow(Some(Attachment::Colocated(OFFICE)), Some(OFFICE), at(11));
         assert!(asks(&mut outer, None, at(11)).is_empty(), "asked once");
-        outer.follow(Some(LABORATORY), Some(LABORATORY), at(20));
+        outer.follow(Some(Attachment::Colocated(LABORATORY)), Some(LABORATORY), at(20));
         assert_eq!(asks(&mut outer, Some(&mut agent), at(20)), [LABORATORY]);
         assert_eq!(outer.care_of(), None);
         // Outside again.
-        outer.follow(Some(OUTSIDE), None, at(30));
+        outer.follow(Some(Attachment::Colocated(OUTSIDE)), None, at(30));
         assert_eq!(asks(&mut outer, Some(&mut agent), at(30)), [OUTSIDE]);
         assert_eq!(outer.care_of(), Some(OUTSIDE));
     }

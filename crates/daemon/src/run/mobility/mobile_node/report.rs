@@ -212,8 +212,12 @@ impl MobileNodePart {
             let is_natted = self.gateway.is_natted() && self.outer.is_some();
             return Some(silent_through(connection, agent, is_natted));
         }
-        self.node.colocated()?;
-        if let Some(text) = self.outer.as_ref().and_then(Outer::trouble) {
+        let outer = self.outer.as_ref();
+        let is_by_agent = outer.and_then(Outer::through).is_some();
+        if !is_by_agent {
+            self.node.colocated()?;
+        }
+        if let Some(text) = outer.and_then(Outer::trouble) {
             return Some(text);
         }
         Some(format!(

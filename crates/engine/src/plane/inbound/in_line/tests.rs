@@ -35,7 +35,7 @@ fn opener(id: EntryId, entry: &Entry<()>) -> Opener {
     let path = Path::raw(OWN.into(), Ipv4Addr::UNSPECIFIED.into());
     let all = || vec![TrafficSelector::subnet(Ipv4Addr::UNSPECIFIED.into(), 0)];
     let sa = Sa::skip((Direction::Inbound, child), in_line, path, all(), all());
-    Opener::new(sa)
+    Opener::new(sa).expect("an SA of packets that come in")
 }
 
 /// A list whose networks lie in one another.
