@@ -1,19 +1,23 @@
-"""A foreign agent outside (mode fvc of RFC 5265): on a link without an address, the tunnel to the
-VPN gateway begins at the same address, and the agent of the link delivers its packets."""
+"""A foreign agent outside (mode fvc of RFC 5265): on a link without an address the tunnel to the
+VPN gateway begins where it always does, and the agent of the link delivers its packets."""
 
 from __future__ import annotations
 
+import struct
+import sys
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from mobile_ip_captures import ends, is_told
-from mvpn_by_hand import reaches
+from mobile_ip_captures import ends, ip_packets, is_registration, layers
+from mvpn_by_hand import checksum, ip, reaches, send
 
 from caravan.testbed import mvpn_gateway
-from caravan.testbed.capture import IPPROTO_ESP, IPPROTO_IPIP, Capture, Frame
-from caravan.testbed.caravan import order
-from caravan.testbed.mobile_ip import MOBILE
-from caravan.testbed.mvpn import CORRESPONDENT, HOME, HOTEL, OUTSIDE, PLAIN, VISITED
+from caravan.testbed.capture import IPPROTO_ESP, IPPROTO_ICMP, Capture
+from caravan.testbed.caravan import READY_S, order
+from caravan.testbed.mobile_ip import HOME_AGENT, MOBILE, Role
+from caravan.testbed.mvpn import CORRESPONDENT, HOME, HOTEL, OUTSIDE, PLAIN, VISITED, gaps
 from caravan.testbed.mvpn_gateway import WITH_AGENT, is_inside, session
 from caravan.testbed.mvpn_outside import (
     LOUNGE,
@@ -33,40 +37,205 @@ from caravan.testbed.traffic import endless_download, ping
 pytestmark = pytest.mark.root
 
 PLACES = (LOUNGE, VISITED, LOUNGE, WITH_AGENT, LOUNGE, HOTEL, LOUNGE, HOME)
+GAP_S = 1.5
+"""The longest gap of a move from one network outside to another, on a busy machine: an agent may be
+asked twice until it is heard."""
+TRIAL_S = 7.0
+"""How long the node asks whom it takes for an agent inside."""
+STAYS_S = 3.0
+HOME_AGENT_FLAG = 0x2000
+SPEAK = """
+import socket, sys
+speaker = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+speaker.bind((sys.argv[1], 0))
+speaker.sendto(b"in clear", (sys.argv[2], int(sys.argv[3])))
+"""
+"""Sends a datagram from an address to another one and its port."""
 
 
-def spis(network: WithAgentOutside) -> list[str]:
-    return []
+def spis(role: Role) -> list[str]:
+    """What names the node's tunnel."""
+    now = session(role)
+    return [] if now is None else [str(child["spi_in"]) for child in now["children"]]
 
 
-def kinds(frames: list[Frame]) -> set[tuple[str, str, int]]:
-    """Who sends what to whom."""
-    return {(*ends(frame.packet), frame.protocol) for frame in frames if is_told(frame)}
+def carried(packets: Iterable[bytes]) -> set[tuple[str, str]]:
+    """The ends of packets of ESP, of their outer header."""
+    return {ends(packet) for packet in packets if packet[9] == IPPROTO_ESP}
 
 
-def test_a_node_without_an_address_outside_goes_through_a_foreign_agent(output: Path) -> None:
+def left_by(network: WithAgentOutside, at_node: Capture) -> list[bytes]:
+    """The packets that the node has sent on its link."""
+    card = bytes.fromhex(network.ms.hardware_address("eth0").replace(":", ""))
+    return ip_packets([it for it in at_node.frames() if it.data[6:12] == card])
+
+
+def wait_through(role: Role) -> None:
+    """Wait until the node is registered through its tunnel, and that goes through the agent."""
+    role.wait_for(
+        lambda it: (
+            it["side"] == "outside"
+            and it["state"] == "registered"
+            and it["outside"]["through"] == LOUNGE_AGENT
+        ),
+        "registered through the foreign agent outside",
+    )
+
+
+def test_a_download_survives_moves_to_foreign_agents_outside_and_inside(output: Path) -> None:
     own = mvpn_gateway.with_agent(PLAIN)
     agent = mvpn_gateway.with_agent_of_visitors(PLAIN)
     with (
-        WithAgentOutside(output) as network,
+        WithAgentOutside(output, hops=6) as network,
         all_roles(network, agent=agent, own=own) as roles,
         foreign_agent(network) as lounge,
     ):
         mvpn_gateway.add_network_with_agent(network)
-        lounge.wait_ready()
         with (
             mvpn_gateway.foreign_agent(network) as inside,
+            Capture(network.ms, "eth0", output / "at-ms") as at_node,
+            Capture(network.fw, "out0", output / "at-fw") as at_gateway,
             endless_download(network.ms, network.cn1, CORRESPONDENT) as download,
         ):
-            inside.wait_ready()
-            tunnels = []
+            for role in (inside, lounge):
+                role.wait_ready()
+            moves, tunnels = [], []
             for place in PLACES:
-                walk(network, roles.ms, place)
+                moves.append(walk(network, roles.ms, place))
                 download.wait_for_more()
-                now = session(roles.ms)
-                assert (now is None) == is_inside(place)
-                tunnels.append(now and [child["spi_in"] for child in now["children"]])
+                tunnels.append(spis(roles.ms))
+                assert (tunnels[-1] == []) == is_inside(place)
             assert download.local_addresses() == {MOBILE}
-        # One tunnel for each stay outside.
+            at_node.stop()
+            at_gateway.stop()
+        # One tunnel for each stay outside, and the gateway sees one address.
         assert tunnels[0] == tunnels[1] == tunnels[2] != tunnels[4]
         assert tunnels[4] == tunnels[5] == tunnels[6]
+        both = {(OUTSIDE_HOME, OUTSIDE), (OUTSIDE, OUTSIDE_HOME)}
+        assert carried(ip_packets(at_gateway.frames())) == both
+        found = gaps(moves, at_node.frames(), network.ms.hardware_address("eth0"))
+        print(*(f"{gap.kind}: {gap.seconds * 1000:.0f} ms" for gap in found), sep="\n")
+        between = [
+            gap
+            for gap, move in zip(found, moves, strict=True)
+            if not is_inside(move.origin) and not is_inside(move.to)
+        ]
+        assert len(between) == 4 and all(gap.seconds < GAP_S for gap in between)
+
+
+def test_only_ipsec_and_registrations_pass_between_node_and_agent(output: Path) -> None:
+    """Nothing is around ESP on the node's link. From the agent to the home agent outside it is in
+    their tunnel."""
+    with (
+        WithAgentOutside(output) as network,
+        all_roles(network) as roles,
+        foreign_agent(network) as lounge,
+    ):
+        lounge.wait_ready()
+        # As many hosts have it: what comes in must come from where a route leads.
+        network.ms.sysctl("net.ipv4.conf.all.rp_filter", "1")
+        with (
+            Capture(network.ms, "eth0", output / "at-ms") as at_node,
+            Capture(network.xha, "eth0", output / "at-xha") as at_agent,
+        ):
+            walk(network, roles.ms, LOUNGE)
+            assert reaches(network)
+            # Programs that would go past the tunnel, from any address of the node.
+            for address in (HOME_AGENT, "203.0.113.5", LOUNGE_AGENT, OUTSIDE, OUTSIDE_AGENT):
+                for sender in (MOBILE, OUTSIDE_HOME):
+                    argv = ["ping", "-c", "1", "-W", "0.3", "-I", sender, address]
+                    network.ms.run(argv, check=False)
+            for port in (53, 500, 4500):
+                speak = [sys.executable, "-c", SPEAK, OUTSIDE_HOME, OUTSIDE, str(port)]
+                assert "Operation not permitted" in network.ms.run(speak, check=False).stderr
+            # What comes for the node's addresses is for the tunnel alone.
+            assert ping(network.cn3, OUTSIDE_HOME, 2, timeout_s=0.3).received == 0
+            card = network.ms.hardware_address("eth0")
+            network.r3.add_neighbour("lounge0", MOBILE, card)
+            network.r3.run(["ip", "route", "add", MOBILE, "dev", "lounge0"])
+            assert ping(network.r3, MOBILE, 2, timeout_s=0.3).received == 0
+            at_node.stop()
+            at_agent.stop()
+        packets = left_by(network, at_node)
+        other = [it for it in packets if not is_registration(it)]
+        assert {ends(it) for it in other} == {(OUTSIDE_HOME, OUTSIDE)}
+        messages = {ends(it)[1] for it in packets if is_registration(it)}
+        # The home agent inside is asked through the agent too, which leads nowhere.
+        assert messages == {LOUNGE_AGENT}
+        reverse = (LOUNGE_AGENT, OUTSIDE_AGENT), (OUTSIDE_HOME, OUTSIDE)
+        assert reverse in {layers(it) for it in ip_packets(at_agent.frames())}
+
+
+def test_a_node_that_starts_at_a_foreign_agent_and_ends_there_leaves_nothing(output: Path) -> None:
+    with WithAgentOutside(output) as network, agents(network) as (_, _, xha):
+        before = [network.ms.run(argv).stdout for argv in (["ip", "rule"], ["ip", "neigh"])]
+        network.move(LOUNGE)
+        network.ms.remove_address("eth0", f"{MOBILE}/24")
+        with node(network) as ms:
+            ms.wait_ready()
+            wanted = "eth0 has no address, and no foreign agent is heard there"
+            ms.wait_for(lambda it: it["trouble"] == wanted, "a reason")
+            with foreign_agent(network) as lounge:
+                lounge.wait_ready()
+                wait_through(ms)
+                assert reaches(network)
+                bound = [it["care_of"] for it in xha.mobility()["bindings"]]
+                assert bound == [LOUNGE_AGENT] == [place_outside(ms)]
+                told = f"home agent {OUTSIDE_AGENT}, at {LOUNGE_AGENT} through {LOUNGE_AGENT}"
+                assert told in order(network.ms, "status").stdout
+                order(network.ms, "down", "mobile")
+                until = time.monotonic() + READY_S
+                while ms.process.is_running():
+                    assert time.monotonic() < until
+                    time.sleep(0.02)
+        after = [network.ms.run(argv).stdout for argv in (["ip", "rule"], ["ip", "neigh"])]
+        assert before == after
+
+
+def advertisement(sequence: int) -> bytes:
+    """An agent advertisement in the name of the home agent inside (RFC 5944 §2.1)."""
+    extension = struct.pack("!BBHHH", 16, 6, sequence, 300, HOME_AGENT_FLAG)
+    icmp = bytearray(struct.pack("!BBHBBH", 9, 0, 0, 0, 2, 30) + extension)
+    icmp[2:4] = checksum(bytes(icmp))
+    packet = bytearray(ip(HOME_AGENT, "224.0.0.1", IPPROTO_ICMP, bytes(icmp)))
+    packet[8], packet[10:12] = 1, bytes(2)
+    packet[10:12] = checksum(bytes(packet[:20]))
+    return bytes(packet)
+
+
+def test_whoever_advertises_as_the_home_agent_stops_the_tunnel_once_and_for_a_while(
+    output: Path,
+) -> None:
+    """The node's filter stays, and nothing leaves in clear but the question."""
+    with (
+        WithAgentOutside(output) as network,
+        all_roles(network) as roles,
+        foreign_agent(network) as lounge,
+    ):
+        lounge.wait_ready()
+        walk(network, roles.ms, LOUNGE)
+        first = spis(roles.ms)
+        network.r3.run(["ip", "route", "add", "224.0.0.0/4", "dev", "lounge0"])
+        with Capture(network.ms, "eth0", output / "at-ms") as at_node:
+            until = time.monotonic() + TRIAL_S
+            is_stopped = False
+            for sequence in range(256):
+                send(network.r3, advertisement(sequence))
+                part = roles.ms.mobility()
+                assert part["filtered"]
+                is_stopped = is_stopped or part["state"] != "registered"
+                if time.monotonic() > until:
+                    break
+                time.sleep(0.2)
+            assert is_stopped
+            wait_through(roles.ms)
+            # Whoever goes on finds no more belief.
+            until = time.monotonic() + STAYS_S
+            while time.monotonic() < until:
+                send(network.r3, advertisement(9))
+                assert roles.ms.mobility()["state"] == "registered"
+                time.sleep(0.2)
+            assert reaches(network) and spis(roles.ms) == first
+            at_node.stop()
+        other = [it for it in left_by(network, at_node) if not is_registration(it)]
+        assert {ends(it) for it in other} == {(OUTSIDE_HOME, OUTSIDE)}

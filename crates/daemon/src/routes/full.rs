@@ -203,9 +203,9 @@ impl FullTunnel {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Purpose {
-    /// IPsec of a mobile node from the address that a home agent outside keeps, to this VPN gateway:
-    /// by the table, which leads to a foreign agent. Before all others, for no route of the host's
-    /// own leads from a link without an address.
+    /// IPsec of a mobile node from the address that a home agent outside keeps, to this VPN
+    /// gateway: by the table, which leads to a foreign agent. It comes before all others: on a link
+    /// without an address the host has no route.
     ByAgent {
         /// The node's address.
         own: Ipv4Addr,

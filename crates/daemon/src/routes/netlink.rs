@@ -370,11 +370,8 @@ pub(super) fn rule_message(rule: &Rule) -> RuleMessage {
     ];
     let (priority, more) = match &rule.purpose {
         Purpose::ByAgent { own, gateway } => {
-            let ends = [
-                from(&mut message, *own),
-                towards(&mut message, Prefix::host((*gateway).into())),
-            ];
-            (BY_AGENT, ends.into_iter().chain([table]).collect())
+            let gateway = towards(&mut message, Prefix::host((*gateway).into()));
+            (BY_AGENT, vec![from(&mut message, *own), gateway, table])
         }
         Purpose::Spared => {
             message.header.action = RuleAction::Goto;
@@ -404,10 +401,7 @@ pub(super) fn rule_message(rule: &Rule) -> RuleMessage {
             is_source,
             link,
         } => {
-            let end = match is_source {
-                true => from(&mut message, *agent),
-                false => towards(&mut message, Prefix::host((*agent).into())),
-            };
+            let end = end(&mut message, *agent, *is_source);
             (KEPT, vec![end, next, through(link)])
         }
         Purpose::Tunnel | Purpose::Mobile => {
@@ -485,6 +479,14 @@ fn towards(message: &mut RuleMessage, prefix: Prefix) -> RuleAttribute {
 /// Packets that come from an interface. The kernel keeps its name when it is gone.
 fn through(link: &str) -> RuleAttribute {
     RuleAttribute::Iifname(link.to_owned())
+}
+
+/// Packets from this address, or to it.
+fn end(message: &mut RuleMessage, address: Ipv4Addr, is_source: bool) -> RuleAttribute {
+    match is_source {
+        true => from(message, address),
+        false => towards(message, Prefix::host(address.into())),
+    }
 }
 
 fn from(message: &mut RuleMessage, address: Ipv4Addr) -> RuleAttribute {

@@ -461,4 +461,41 @@ mod tests {
             "{other:?}"
         );
     }
+
+    /// No route of the host's own leads from a link without an address.
+    #[test]
+    fn ipsec_of_the_outer_address_goes_to_a_foreign_agent() {
+        let (own, gateway) = ([198, 51, 100, 66].into(), [203, 0, 113, 1].into());
+        let roaming = Roaming {
+            by_agent: Some(ByAgent {
+                own,
+                gateways: [gateway].into(),
+                interface: "lo".to_owned(),
+                address: [192, 0, 2, 1].into(),
+                mac: [2, 0, 0, 0, 0, 1],
+            }),
+            ..Roaming::default()
+        };
+        let home = Some(Ipv4Addr::new(10, 18, 3, 17));
+        let rules = roaming.rules(home, (TUN, LINK));
+        assert_eq!(rules, [Purpose::ByAgent { own, gateway }].into());
+        let part = Part {
+            home: home.map(|it| (it, 24)),
+            hears_broadcasts: false,
+            interfaces: vec!["lo".to_owned()],
+            quiet: Vec::new(),
+        };
+        let routes = roaming.routes(&part, 221).expect("lo is everywhere");
+        let mut by_agent = routes.iter().filter(|it| it.by.is_some());
+        let one = by_agent.next().expect("a route to the gateway");
+        assert_eq!(
+            (one.to, one.by, one.source),
+            (
+                Prefix::host(gateway.into()),
+                Some([192, 0, 2, 1].into()),
+                Some(own)
+            )
+        );
+        assert_eq!(by_agent.next(), None);
+    }
 }

@@ -8,7 +8,7 @@ use super::allowed::{Allowed, Refusal};
 use super::*;
 use crate::config::{Loaded, Names, load};
 use crate::routes::full::Purpose;
-use crate::routes::roaming::{Place, Router, Visitor};
+use crate::routes::roaming::{ByAgent, Place, Router, Visitor};
 
 const STATION: &str = "[connections.home]\nlegacy = true\nremote_addrs = [\"192.0.2.1\"]\n\
     vips = [\"0.0.0.0\"]\nlocal = { auth = \"psk\", secret = \"s\", id = \"a.example\" }\n\
@@ -512,6 +512,44 @@ fn a_node_with_a_home_agent_outside_has_its_address_and_a_route_to_the_gateway()
         let strange = Err(Refusal::Route(Prefix::host(to)));
         assert_eq!(judged(to, source), strange, "{to} from {source}");
     }
+}
+
+/// A foreign agent gets the node's IPsec to its gateway, and no other packets.
+#[test]
+fn a_foreign_agent_outside_takes_ipsec_of_the_outer_address_to_the_gateway_alone() {
+    let text = format!("{NODE}{KEY}{OUTSIDE}");
+    let good = ByAgent {
+        own: [198, 51, 100, 66].into(),
+        gateways: [[203, 0, 113, 1].into()].into(),
+        interface: "wlan0".to_owned(),
+        address: [192, 0, 2, 1].into(),
+        mac: MAC,
+    };
+    let judged = |text: &str, it: ByAgent| {
+        judged_part(text, |desired| {
+            let (home, agent) = (address("10.18.3.17"), address("10.18.3.1"));
+            desired.routes.insert(Prefix::host(agent), Some(home));
+            desired.roaming.by_agent = Some(it);
+        })
+    };
+    assert_eq!(judged(&text, good.clone()), Ok(()));
+    type Change = fn(&mut ByAgent);
+    let changes: [Change; 5] = [
+        |it| it.own = [10, 18, 3, 17].into(),
+        |it| _ = it.gateways.insert([203, 0, 113, 2].into()),
+        |it| it.interface = "lo".to_owned(),
+        |it| it.address = [224, 0, 0, 1].into(),
+        |it| it.mac = [0xff; 6],
+    ];
+    let strange = Err(Refusal::Roaming("such agent outside"));
+    for change in changes {
+        let mut wrong = good.clone();
+        change(&mut wrong);
+        assert_eq!(judged(&text, wrong.clone()), strange, "{wrong:?}");
+    }
+    // Without a home agent outside, nothing leads to the home agent but everything.
+    let home_agent = Prefix::host(address("10.18.3.1"));
+    assert_eq!(judged(NODE, good), Err(Refusal::Route(home_agent)));
 }
 
 #[test]

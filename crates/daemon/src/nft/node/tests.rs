@@ -198,9 +198,10 @@ fn before_a_vpn_gateway_only_ike_and_esp_pass() {
     assert!(text.contains(errors), "{text}");
 }
 
-/// RFC 5265: IKE and ESP are in the tunnel of the home agent outside, and pass in nothing else.
+/// RFC 5265: IKE and ESP are in the tunnel of the home agent outside, or pass alone between the
+/// outer address and the gateway, which a foreign agent delivers.
 #[test]
-fn with_a_home_agent_outside_only_its_tunnel_and_messages_pass() {
+fn with_a_home_agent_outside_its_tunnel_and_messages_pass_and_ipsec_of_the_outer_address() {
     let agent = Ipv4Addr::new(198, 51, 100, 30);
     for (encapsulation, forms) in [
         (Encapsulation::IpInIp, &["4"][..]),
@@ -216,8 +217,10 @@ fn with_a_home_agent_outside_only_its_tunnel_and_messages_pass() {
         };
         let secured = Secured::by_ipsec(&gateway);
         let text = text(("caravan.mobile", "caravan0"), &ends(), &secured);
-        assert!(!text.contains(&PEER.to_string()), "{text}");
-        for (name, peer) in [("from-link", "saddr"), ("to-link", "daddr")] {
+        for (name, peer, end) in [
+            ("from-link", "saddr", "daddr"),
+            ("to-link", "daddr", "saddr"),
+        ] {
             let rules = chain(&text, name);
             let peers = format!("ip {peer} {agent} ");
             let own = rules.iter().filter_map(|it| it.strip_prefix(&peers));
@@ -227,10 +230,17 @@ fn with_a_home_agent_outside_only_its_tunnel_and_messages_pass() {
                 own.collect::<Vec<_>>(),
                 forms.chain([messages]).collect::<Vec<_>>()
             );
+            let gateway = rules
+                .iter()
+                .filter(|it| it.starts_with(&format!("ip {peer} {PEER}")));
+            let by_link = [IKE, "ip protocol 50"];
+            let by_link =
+                by_link.map(|it| format!("ip {peer} {PEER} ip {end} 198.51.100.66 {it} accept"));
+            assert_eq!(gateway.cloned().collect::<Vec<_>>(), by_link);
             // Within the tunnel only IPsec, from and to the outer address.
-            let (device, end) = match name {
-                "from-link" => ("iifname", "daddr"),
-                _ => ("oifname", "saddr"),
+            let device = match name {
+                "from-link" => "iifname",
+                _ => "oifname",
             };
             let outer = format!("{device} \"caravan0\" ip {end} 198.51.100.66 ");
             let place = |rule: &str| rules.iter().position(|it| it == rule).expect(rule);

@@ -301,14 +301,19 @@ pub(super) fn association(
         soft_bytes: child.lifetime_bytes,
         copies_df: true,
         path_mtu: child.path_mtu,
-        is_nested: match child.layer {
-            ChildLayer::Alone | ChildLayer::Around => false,
-            ChildLayer::Inside => true,
-            ChildLayer::Carried => direction == Direction::Outbound,
-        },
+        is_nested: is_nested(child.layer, direction),
         carried_by: None,
         removes_header: false,
         sent_on_from: None,
+    }
+}
+
+/// Whether packets of such a child are those of other SAs.
+fn is_nested(layer: ChildLayer, direction: Direction) -> bool {
+    match layer {
+        ChildLayer::Alone | ChildLayer::Around => false,
+        ChildLayer::Inside => true,
+        ChildLayer::Carried => direction == Direction::Outbound,
     }
 }
 

@@ -8,8 +8,9 @@ use crate::plane::inner::be16;
 use crate::plane::path_mtu::REPORT_HOLDS;
 use crate::plane::{InboundChange, MAX_NESTED, Notice, OutboundChange, TooBig, Verdict};
 use crate::sa::{ChildId, Direction, Encapsulation, Path, Sa};
+use crate::selector::TrafficSelector;
 use crate::work::Task;
-use wire::ip::protocol::{TCP, UDP};
+use wire::ip::protocol::{ESP, TCP, UDP};
 
 const FIREWALL: &str = "192.0.2.1";
 const FIREWALL_CHILD: ChildId = ChildId(70);
@@ -283,4 +284,73 @@ fn a_broadcast_is_wrapped_twice_for_a_node_behind_a_foreign_agent() {
     assert_eq!(bytes[12..20], [203, 0, 113, 1, 198, 51, 100, 7]);
     assert_eq!(bytes[32..40], [203, 0, 113, 1, 10, 18, 3, 17]);
     assert_eq!(bytes[40..], clear);
+}
+
+/// By the link: [`FIREWALL_CHILD`]'s packets, and those of IKE.
+const LINK_CHILD: ChildId = ChildId(71);
+
+fn by_link() -> Sa {
+    let of = |protocol| TrafficSelector {
+        protocol,
+        ..host(FIREWALL)
+    };
+    let path = raw_path(CARE_OF, FIREWALL);
+    Sa::nothing(
+        (LINK_CHILD, 1),
+        path,
+        vec![host(CARE_OF)],
+        vec![of(ESP), of(UDP)],
+    )
+}
+
+/// A foreign agent delivers what a node sends from an address that a home agent keeps.
+#[test]
+fn what_an_sa_seals_may_leave_by_a_link_as_it_is() {
+    let path = raw_path(CARE_OF, FIREWALL);
+    let mut pair = node(path);
+    let mut esp = to_firewall(path);
+    esp.is_nested = true;
+    pair.sender
+        .apply(OutboundChange::Install(Box::new(esp)), NOW);
+    let clear = plain(&from_home(100));
+    assert_eq!(pair.seal(core::slice::from_ref(&clear)).len(), 0);
+    assert_eq!(pair.sent_drops(DropReason::NoPolicy), 1);
+    let install = OutboundChange::Install(Box::new(by_link()));
+    pair.sender.apply(install, NOW);
+    let sent = pair.seal(core::slice::from_ref(&clear));
+    assert_eq!(sent.len(), 1);
+    assert_eq!(sent[0].path, path);
+    assert_eq!(pair.open(&sent), [clear]);
+    // What fits the link fits the tunnels in it.
+    let largest = |mtu| shape_of(&to_firewall(path)).largest_packet(mtu) - 20;
+    pair.sender
+        .apply(OutboundChange::LinkMtu(LINK_CHILD, 1_300), NOW);
+    assert_eq!(
+        pair.seal(&[plain(&from_home(largest(1_300) - 28 + 1))])
+            .len(),
+        0
+    );
+    assert_eq!(told_size(&pair), Some(largest(1_300)));
+    let fitting = plain(&from_home(largest(1_300) - 28));
+    assert_eq!(pair.seal(core::slice::from_ref(&fitting)).len(), 1);
+    // A message of IKE leaves as it came, in fragments where it must.
+    let message = |length| {
+        let mut packet = packet(CARE_OF, FIREWALL, UDP, &udp((500, 500), &data(length)));
+        packet[6] = 0;
+        let whole = packet.len();
+        crate::plane::sealer::finish_ip_header(&mut packet[..20], whole);
+        packet
+    };
+    let sent = pair.seal(&[plain(&message(200))]);
+    assert_eq!((sent.len(), &*sent[0].bytes), (1, &*message(200)));
+    assert_eq!(pair.seal(&[plain(&message(2_000))]).len(), 2);
+    // Nothing else has that way, and nothing comes by it.
+    let other = packet(CARE_OF, FIREWALL, TCP, &tcp(1, 0x10, &[], &data(10)));
+    assert_eq!(pair.seal(&[plain(&other)]).len(), 0);
+    let coming = Sa {
+        direction: Direction::Inbound,
+        ..by_link()
+    };
+    let install = InboundChange::Install(Box::new(coming));
+    assert_eq!(pair.receiver.apply(install), None);
 }

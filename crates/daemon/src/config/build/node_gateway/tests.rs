@@ -148,7 +148,7 @@ fn with_a_home_agent_outside_the_tunnel_begins_at_its_address_and_inside_of_its_
     assert_eq!(connection.local_addrs, [IpAddr::V4(own)]);
     assert!(!connection.mobike);
     let mut children = connection.children.iter();
-    assert!(children.all(|child| child.layer == ChildLayer::Inside));
+    assert!(children.all(|child| child.layer == ChildLayer::Carried));
     let Some(Mobility::MobileNode(node)) = &loaded.mobility else {
         panic!("a mobile node");
     };

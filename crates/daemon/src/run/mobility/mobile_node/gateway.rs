@@ -18,8 +18,8 @@ use engine::time::{Duration, Instant};
 use tracing::info;
 
 use super::MobileNodePart;
-use super::outside::Outer;
 use super::links::TRIAL;
+use super::outside::Outer;
 use crate::run::mobility::look::Link;
 use crate::run::mobility::{Common, Effect};
 

@@ -104,12 +104,7 @@ impl Outer {
 
     /// The foreign agent that delivers its packets, if one does: then it has no tunnel.
     pub(super) fn agent(&self) -> Option<Ipv4Addr> {
-        match self.node.state() {
-            State::Registered {
-                tunnel, through, ..
-            } => through.filter(|_| !tunnel.is_colocated),
-            State::Home | State::Unreachable => None,
-        }
+        delivering(&self.node.state())
     }
 
     /// An advertisement of an agent on the node's link. This home agent is on none of them.
@@ -233,8 +228,8 @@ impl Outer {
         self.last_id
     }
 
-    /// What may go between the node and these addresses of the gateway: its IKE and ESP, and nothing
-    /// of programs.
+    /// What may go between the node and these addresses of the gateway: its IKE and ESP, and
+    /// nothing of programs.
     fn traffic(&self, gateways: &[Ipv4Addr]) -> Traffic {
         let each = gateways.iter().flat_map(|gateway| {
             [ESP, UDP].map(|protocol| TrafficSelector {
@@ -251,7 +246,7 @@ impl Outer {
     /// What carries the IPsec of this state.
     fn carriers(&self, state: &State) -> Vec<Carrier> {
         let home = self.config.home_address;
-        if self.agent().is_some() {
+        if delivering(state).is_some() {
             let gateways = self.gateways.iter();
             let by_link = gateways
                 .map(|it| Carrier::by_link((home, *it), self.traffic(core::slice::from_ref(it))));
@@ -268,6 +263,16 @@ impl Outer {
             carrier.outbound = carrier.outbound.is_some().then(|| traffic.clone());
         }
         all
+    }
+}
+
+/// The foreign agent that delivers packets in this state.
+fn delivering(state: &State) -> Option<Ipv4Addr> {
+    match state {
+        State::Registered {
+            tunnel, through, ..
+        } => through.filter(|_| !tunnel.is_colocated),
+        State::Home | State::Unreachable => None,
     }
 }
 
@@ -428,128 +433,4 @@ impl MobileNodePart {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use crypto::rand::Seed;
-    use engine::mip4::association::{Algorithm, Association, Associations, ReplayProtection};
-    use engine::mip4::home_agent::{self, Datagram, HomeAgent};
-    use engine::mip4::tunnel::{ReverseTunnel, UdpWish};
-    use engine::sa::Encapsulation;
-
-    use super::*;
-
-    const HOME: Ipv4Addr = Ipv4Addr::new(198, 18, 30, 17);
-    const AGENT: Ipv4Addr = Ipv4Addr::new(198, 18, 30, 1);
-    const OUTSIDE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
-    const OFFICE: Ipv4Addr = Ipv4Addr::new(10, 18, 20, 7);
-    const LABORATORY: Ipv4Addr = Ipv4Addr::new(10, 18, 21, 7);
-
-    fn associations() -> Associations {
-        let key = b"0123456789abcdef";
-        let replay = ReplayProtection::Timestamps;
-        let one = Association::new(2000, Algorithm::HmacMd5, replay, key);
-        Associations::new(vec![one.expect("a key")]).expect("one")
-    }
-
-    fn clock() -> Clock {
-        Clock::new(Instant(0), Duration::from_secs(1_795_000_000))
-    }
-
-    fn node() -> Outer {
-        let config = Config {
-            home_address: HOME,
-            home_agent: AGENT,
-            nai: None,
-            aaa: None,
-            associations: associations(),
-            foreign_agents: BTreeMap::new(),
-            lifetime: 300,
-            encapsulation: Encapsulation::IpInIp,
-            is_reverse: true,
-            encapsulates_delivery: false,
-            wants_broadcasts: false,
-            is_simultaneous: false,
-            udp: UdpWish::Never,
-            firewall: None,
-            hears_revocations: false,
-            monitor: None,
-        };
-        let random = Seed::new([2; 32]).stream("node", 0);
-        Outer::new((&config, &[]), clock(), random)
-    }
-
-    fn agent() -> HomeAgent {
-        let client = home_agent::Client {
-            home_address: HOME,
-            nai: None,
-            aaa: None,
-            associations: associations(),
-        };
-        let config = home_agent::Config {
-            address: AGENT,
-            prefix_len: 24,
-            max_lifetime: 600,
-            max_bindings: 4,
-            encapsulations: [].into(),
-            reverse_tunnel: ReverseTunnel::Allowed,
-            udp_keepalive: Some(110),
-            allows_forced_udp: true,
-            clients: vec![client],
-            foreign_agents: BTreeMap::new(),
-            outside: vec![],
-            trusts_traversal: [].into(),
-            trusted: Vec::new(),
-            tunnelled: Vec::new(),
-            revocation: None,
-        };
-        let random = Seed::new([3; 32]).stream("home agent", 0);
-        HomeAgent::new(config, clock(), Instant(0), random)
-    }
-
-    /// Where the requests come from that the node sends; each is answered if this leads to it.
-    fn asks(outer: &mut Outer, agent: Option<&mut HomeAgent>, now: Instant) -> Vec<Ipv4Addr> {
-        let mut sent = Vec::new();
-        while let Some(output) = outer.node.poll() {
-            if let Output::Send {
-                from, to, payload, ..
-            } = output
-            {
-                sent.push((SocketAddrV4::new(from, PORT), to, payload));
-            }
-        }
-        let sources = sent.iter().map(|(from, ..)| *from.ip()).collect();
-        let Some(agent) = agent else { return sources };
-        for (from, to, payload) in &sent {
-            let (from, to, payload) = (*from, *to, payload.as_slice());
-            agent.handle(Datagram { from, to, payload }, now);
-            while let Some(output) = agent.poll() {
-                if let home_agent::Output::Send { payload, .. } = output {
-                    outer.handle(to, &payload, now);
-                }
-            }
-        }
-        sources
-    }
-
-    #[test]
-    fn a_registration_is_taken_back_from_the_network_inside_that_leads_there() {
-        let (mut outer, mut agent) = (node(), agent());
-        let at = |seconds| Instant(0) + Duration::from_secs(seconds);
-        outer.follow(Some(Attachment::Colocated(OUTSIDE)), None, at(1));
-        assert_eq!(asks(&mut outer, Some(&mut agent), at(1)), [OUTSIDE]);
-        assert_eq!(outer.care_of(), Some(OUTSIDE));
-        // The first network inside does not lead to the home agent.
-        outer.follow(Some(Attachment::Colocated(OFFICE)), Some(OFFICE), at(10));
-        assert_eq!(asks(&mut outer, None, at(10)), [OFFICE]);
-        outer.follow(Some(Attachment::Colocated(OFFICE)), Some(OFFICE), at(11));
-        assert!(asks(&mut outer, None, at(11)).is_empty(), "asked once");
-        outer.follow(Some(Attachment::Colocated(LABORATORY)), Some(LABORATORY), at(20));
-        assert_eq!(asks(&mut outer, Some(&mut agent), at(20)), [LABORATORY]);
-        assert_eq!(outer.care_of(), None);
-        // Outside again.
-        outer.follow(Some(Attachment::Colocated(OUTSIDE)), None, at(30));
-        assert_eq!(asks(&mut outer, Some(&mut agent), at(30)), [OUTSIDE]);
-        assert_eq!(outer.care_of(), Some(OUTSIDE));
-    }
-}
+mod tests;
