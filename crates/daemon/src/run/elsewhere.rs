@@ -44,8 +44,12 @@ impl Process {
             .await?;
         let status = self.node.status(now);
         let sessions: usize = status.connections.iter().map(|it| it.sessions.len()).sum();
+        let connected = match sessions {
+            1 => "1 is connected".to_owned(),
+            some => format!("{some} are connected"),
+        };
         let text = format!(
-            "clients that can go elsewhere are sent to {to}: {sessions} are connected; the others \
+            "clients that can go elsewhere are sent to {to}: {connected}; the others \
              are served as before, and all of them after `caravan drain {connection} --off`"
         );
         Ok(Reply::Done { text })
