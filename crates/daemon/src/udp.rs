@@ -265,9 +265,9 @@ impl UdpSockets {
         sent
     }
 
-    /// The MTU of our own link towards this address.
-    pub fn link_mtu(&self, remote: IpAddr) -> io::Result<u16> {
-        self.links.of(remote, self.mark)
+    /// The MTU of our own link on this path.
+    pub fn link_mtu(&self, path: &Path) -> io::Result<u16> {
+        self.links.of(route_ends(path), self.mark)
     }
 
     /// Sends one datagram. One that our own link cannot carry whole leaves in fragments.
@@ -293,7 +293,7 @@ impl UdpSockets {
     fn is_above_link(&self, run: &Run) -> bool {
         let header = if run.path.remote.is_ipv4() { 28 } else { 48 };
         // It may have become smaller just now.
-        let mtu = self.links.now(run.path.remote.ip(), self.mark);
+        let mtu = self.links.now(route_ends(&run.path), self.mark);
         mtu.is_ok_and(|mtu| usize::from(mtu) < run.segment_bytes + header)
     }
 
@@ -476,6 +476,16 @@ fn overflows_of(table: &str, inodes: &[u64]) -> u64 {
         inodes.contains(&inode).then_some(drops)
     });
     drops.sum()
+}
+
+/// What chooses the route of a path: of a raw one also our address, which a mobile node's home agent
+/// may keep.
+fn route_ends(path: &Path) -> (Option<Ipv4Addr>, IpAddr) {
+    let own = match (path.via, path.local.ip()) {
+        (Via::Raw, IpAddr::V4(own)) if !own.is_unspecified() => Some(own),
+        _ => None,
+    };
+    (own, path.remote.ip())
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 pub mod aaa;
 pub mod association;
 pub mod carriers;
+pub mod detection;
 pub mod endpoint;
 pub mod firewall;
 pub mod foreign_agent;

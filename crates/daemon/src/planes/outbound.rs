@@ -275,7 +275,7 @@ impl Outbound {
     fn ask_links(&mut self) {
         let now = self.clock.now();
         while let Some((child, path)) = self.plane.link_to_ask(now) {
-            if let Ok(mtu) = self.udp.link_mtu(path.remote.ip()) {
+            if let Ok(mtu) = self.udp.link_mtu(&path) {
                 let told = self.plane.apply(OutboundChange::LinkMtu(child, mtu), now);
                 self.tell(told);
             }

@@ -40,9 +40,7 @@ pub fn next_hop(remote: IpAddr, mark: Option<u32>) -> Option<NextHop> {
 /// The interface by which datagrams of this mark leave, from one address to another.
 pub fn leaves_by(from: Ipv4Addr, to: Ipv4Addr, mark: u32) -> Option<u32> {
     let mut request = route_request(to.into(), Some(mark), RouteFlags::empty());
-    request.header.source_prefix_length = 32;
-    let source = RouteAttribute::Source(RouteAddress::Inet(from));
-    request.attributes.push(source);
+    add_source(&mut request, from);
     device(&ask_for(&open().ok()?, request).ok()?)
 }
 
@@ -79,8 +77,13 @@ struct Device {
 }
 
 impl LinkMtus {
-    /// The MTU of our own link towards this address, for datagrams of this mark.
-    pub fn of(&self, remote: IpAddr, mark: Option<u32>) -> io::Result<u16> {
+    /// The MTU of our own link towards this address, for datagrams of this mark. `own`: what they
+    /// are from, where a rule may tell them by that.
+    pub fn of(
+        &self,
+        (own, remote): (Option<Ipv4Addr>, IpAddr),
+        mark: Option<u32>,
+    ) -> io::Result<u16> {
         let mut held = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         // After an error the next answer may be that of an earlier question.
         let mut kept = match held.take() {
@@ -90,31 +93,47 @@ impl LinkMtus {
                 device: None,
             },
         };
-        let mtu = link_mtu(&mut kept, remote, mark)?;
+        let mtu = link_mtu(&mut kept, (own, remote), mark)?;
         *held = Some(kept);
         Ok(mtu)
     }
 
     /// The same, but nothing that is known counts.
-    pub fn now(&self, remote: IpAddr, mark: Option<u32>) -> io::Result<u16> {
+    pub fn now(&self, ends: (Option<Ipv4Addr>, IpAddr), mark: Option<u32>) -> io::Result<u16> {
         let mut held = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kept) = held.as_mut() {
             kept.device = None;
         }
         drop(held);
-        self.of(remote, mark)
+        self.of(ends, mark)
     }
 }
 
-fn link_mtu(kept: &mut Kept, remote: IpAddr, mark: Option<u32>) -> io::Result<u16> {
+fn link_mtu(
+    kept: &mut Kept,
+    (own, remote): (Option<Ipv4Addr>, IpAddr),
+    mark: Option<u32>,
+) -> io::Result<u16> {
     let socket = &kept.socket;
+    let ask = |flags| {
+        let mut request = route_request(remote, mark, flags);
+        match own {
+            Some(own) => {
+                add_source(&mut request, own);
+                // The kernel refuses a source that is not ours, or not ours any more.
+                ask_for(socket, request)
+                    .or_else(|_| ask_for(socket, route_request(remote, mark, flags)))
+            }
+            None => ask_for(socket, request),
+        }
+    };
     // The entry as it is in the table. A kernel without this flag (before 4.15) may include ICMP.
-    let entry = get_route(socket, remote, mark, RouteFlags::FibMatch).ok();
+    let entry = ask(RouteFlags::FibMatch).ok();
     // An entry of several routers names no device: one of them is chosen for each address.
     let device = match entry.as_ref().and_then(device) {
         Some(device) => device,
         None => {
-            let chosen = get_route(socket, remote, mark, RouteFlags::empty())?;
+            let chosen = ask(RouteFlags::empty())?;
             device(&chosen).ok_or(io::ErrorKind::NotFound)?
         }
     };
@@ -184,6 +203,13 @@ fn route_request(remote: IpAddr, mark: Option<u32>, flags: RouteFlags) -> RouteM
     request
 }
 
+/// Asks for what is from this address.
+fn add_source(request: &mut RouteMessage, from: Ipv4Addr) {
+    request.header.source_prefix_length = 32;
+    let source = RouteAttribute::Source(RouteAddress::Inet(from));
+    request.attributes.push(source);
+}
+
 fn ask_for(socket: &Socket, request: RouteMessage) -> io::Result<RouteMessage> {
     match ask(socket, RouteNetlinkMessage::GetRoute(request))? {
         RouteNetlinkMessage::NewRoute(route) => Ok(route),
@@ -224,7 +250,11 @@ mod tests {
             let asked = LinkMtus::default();
             // The second time on the same socket, as one that is known.
             for ask in [LinkMtus::of, LinkMtus::of, LinkMtus::now] {
-                assert!(!is_there || ask(&asked, remote, None).expect("a route") >= least);
+                let mtu = |own| ask(&asked, (own, remote), None).expect("a route");
+                assert!(!is_there || mtu(None) >= least);
+                // From no address of ours, too.
+                let strange = Some(Ipv4Addr::new(192, 0, 2, 77));
+                assert!(!is_there || mtu(strange) >= least);
             }
         }
     }

@@ -296,7 +296,7 @@ impl Tunnel {
     /// Our own link may carry less than an SA assumes.
     fn ask_links(&mut self, now: Instant) {
         while let Some((child, path)) = self.endpoint.outbound.link_to_ask(now) {
-            let Ok(mtu) = self.udp.link_mtu(path.remote.ip()) else {
+            let Ok(mtu) = self.udp.link_mtu(&path) else {
                 continue;
             };
             let change = OutboundChange::LinkMtu(child, mtu);

@@ -32,6 +32,8 @@ use crate::routes::{Desired, Prefix};
 
 /// Agents of the link whose link-layer address is known. Anybody can advertise.
 const AGENTS_MAX: usize = 16;
+/// How far apart the host follows new addresses of an agent on the link.
+const MACS_APART: Duration = Duration::from_secs(1);
 /// TTL of our messages to agents on the link, unless the machine says another.
 const TTL: u8 = 64;
 /// How often the home address is announced at home, and how far apart (RFC 5944 §4.6).
@@ -65,6 +67,9 @@ pub(super) struct MobileNodePart {
     doubted: Option<(usize, Option<u32>)>,
     /// Agents of this link.
     macs: BTreeMap<Ipv4Addr, Mac>,
+    /// An agent in use has another address on the link, and when the host was told that last.
+    has_new_mac: bool,
+    mac_told: Option<Instant>,
     /// The message that waits until the host has followed.
     held: Option<Effect>,
     /// The same, through the security layer.
@@ -115,7 +120,7 @@ impl MobileNodePart {
         Self {
             node,
             layer: SecurityLayer::new(security, setup.config.home_agent),
-            gateway: gateway::Way::default(),
+            gateway: gateway::Way::new(setup),
             outer,
             has_begun: false,
             carriers: Carriers::default(),
@@ -131,6 +136,8 @@ impl MobileNodePart {
             trial: None,
             doubted: None,
             macs: BTreeMap::new(),
+            has_new_mac: false,
+            mac_told: None,
             held: None,
             held_sealed: None,
             has_address: false,
@@ -152,6 +159,7 @@ impl MobileNodePart {
     /// The configuration has changed.
     pub(super) fn configure(&mut self, setup: &MobileSetup, now: Instant) {
         self.setup = setup.clone();
+        self.gateway.configure(setup);
         self.node.configure(setup.config.clone(), now);
     }
 
@@ -213,6 +221,7 @@ impl MobileNodePart {
             }
             Input::Notice(_) | Input::Report(_) => {}
         }
+        self.tell_mac(common, now);
         self.keep_alive(now);
         self.register_outside(common, now);
         self.pass_gateway(common, now);
@@ -235,8 +244,6 @@ impl MobileNodePart {
                 "announce the home address",
             ),
             (keepalive, "keep the NAT's entry"),
-            (self.gateway.bare_until(), "look for a foreign agent"),
-            (self.gateway.trial(), "doubt that an agent is inside"),
             (self.wait.due(), "look why it is not registered"),
         ];
         let all = all.into_iter();
@@ -246,8 +253,19 @@ impl MobileNodePart {
             .deadline()
             .into_iter()
             .chain(self.layer.deadline())
+            .chain(self.gateway.deadline())
             .chain(self.outer.as_ref().and_then(outside::Outer::deadline));
         own.chain(machines).min()
+    }
+
+    /// The host follows an agent that has another address on the link; not each of two that claim
+    /// to be the same.
+    fn tell_mac(&mut self, common: &mut Common, now: Instant) {
+        let is_due = self.mac_told.is_none_or(|at| at + MACS_APART <= now);
+        if is_due && core::mem::take(&mut self.has_new_mac) {
+            self.mac_told = Some(now);
+            common.effects.push_back(Effect::Host);
+        }
     }
 
     /// At home and away, the home address is on the tunnel device.
@@ -454,16 +472,18 @@ impl MobileNodePart {
         payload: &[u8],
         common: &mut Common,
     ) {
-        if let (Some(mac), Some(link)) = (self.macs.get(to.ip()), self.link) {
-            let sent = common.links[link].send_registration(&Registration {
-                mac: *mac,
-                from: SocketAddrV4::new(from, PORT),
-                to,
-                ttl: ttl.unwrap_or(TTL),
-                payload,
-            });
-            common.sent(sent);
-        }
+        let (Some(mac), Some(link)) = (self.macs.get(to.ip()), self.link) else {
+            common.unsent += 1;
+            return;
+        };
+        let sent = common.links[link].send_registration(&Registration {
+            mac: *mac,
+            from: SocketAddrV4::new(from, PORT),
+            to,
+            ttl: ttl.unwrap_or(TTL),
+            payload,
+        });
+        common.sent(sent);
     }
 
     /// The last message did not leave this host: an address is there sooner than a route, and a

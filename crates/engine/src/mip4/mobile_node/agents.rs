@@ -12,6 +12,8 @@ use crate::time::{Duration, Instant};
 pub(super) const AGENTS_MAX: usize = 16;
 /// Sequence numbers below this are sent only after a start (RFC 5944 §2.3.2).
 const FIRST_AFTER_WRAP: u16 = 256;
+/// The longest lifetime of an advertisement (RFC 1256 §4.1).
+const LIFETIME_MAX: Duration = Duration::from_secs(9_000);
 /// Solicitations at the highest rate (RFC 5944 §2.4).
 const FAST: u32 = 3;
 const FAST_INTERVAL: Duration = Duration::from_secs(1);
@@ -30,6 +32,8 @@ pub(super) struct Agent {
     pub(super) challenge: Option<Vec<u8>>,
     sequence: u16,
     silent_at: Instant,
+    /// How often it was given up because nothing came back through it.
+    doubts: u32,
 }
 
 /// Those of the link.
@@ -48,7 +52,8 @@ impl Agents {
             flags: it.agent.flags,
             challenge: it.challenge.clone(),
             sequence: it.agent.sequence,
-            silent_at: now + Duration::from_secs(it.lifetime.into()),
+            silent_at: now + Duration::from_secs(it.lifetime.into()).min(LIFETIME_MAX),
+            doubts: self.get(from).map_or(0, |one| one.doubts),
         };
         if !self.0.contains_key(&from) && self.0.len() == AGENTS_MAX {
             self.0.retain(|_, one| one.silent_at > now);
@@ -75,19 +80,25 @@ impl Agents {
         }
     }
 
-    /// One that takes visitors and whose last advertisement still holds. A zero lifetime ends an
-    /// agent's service (RFC 1256 §4.3).
+    /// One that takes visitors and whose last advertisement still holds, the least doubted. A zero
+    /// lifetime ends an agent's service (RFC 1256 §4.3).
     pub(super) fn best(&self, now: Instant) -> Option<Ipv4Addr> {
         let serves = |one: &Agent| {
             let flags = one.flags;
             let has_time = one.registration_lifetime > 0;
             flags.has(AgentFlags::FOREIGN_AGENT) && !flags.has(AgentFlags::BUSY) && has_time
         };
-        let mut list = self
-            .0
-            .iter()
-            .filter(|(_, one)| one.silent_at > now && serves(one));
-        list.next().map(|(address, _)| *address)
+        let all = self.0.iter();
+        let list = all.filter(|(_, one)| one.silent_at > now && serves(one));
+        list.min_by_key(|(_, one)| one.doubts)
+            .map(|(address, _)| *address)
+    }
+
+    /// Nothing comes back through an agent.
+    pub(super) fn doubt(&mut self, address: Ipv4Addr) {
+        if let Some(agent) = self.0.get_mut(&address) {
+            agent.doubts = agent.doubts.saturating_add(1);
+        }
     }
 
     #[cfg(test)]

@@ -18,6 +18,10 @@ use crate::time::{Duration, Instant};
 /// The longest time between two repetitions.
 const INTERVAL_MAX: Duration = Duration::from_secs(64);
 
+/// An agent is given up where another one is there when a repetition has waited so long: the third
+/// request.
+const PATIENCE: Duration = Duration::from_secs(4);
+
 /// A request that waits for its reply.
 pub(super) struct Pending {
     pub(super) request: Request,
@@ -125,6 +129,9 @@ impl MobileNode {
     /// The unanswered request once more: a new one with timestamps, the same with nonces (RFC 5944
     /// §3.6.3).
     pub(super) fn repeat(&mut self, now: Instant) {
+        if self.give_agent_up(now) {
+            return;
+        }
         let Some(pending) = &mut self.pending else {
             return;
         };
@@ -139,6 +146,26 @@ impl MobileNode {
         } else {
             self.ask(interval, now);
         }
+    }
+
+    /// Through an agent that lets nothing come back, another one is tried, if one is there. Anybody
+    /// on the link can advertise. Whether it is.
+    fn give_agent_up(&mut self, now: Instant) -> bool {
+        let is_long = |pending: &Pending| pending.is_asked() && pending.interval >= PATIENCE;
+        let is_in_vain = self.state == State::Unreachable && !self.is_leaving;
+        let Some(silent) = self.through.filter(|_| is_in_vain) else {
+            return false;
+        };
+        if !self.pending.as_ref().is_some_and(is_long) {
+            return false;
+        }
+        self.agents.doubt(silent);
+        let other = self.agents.best(now).filter(|other| *other != silent);
+        if other.is_some() {
+            self.through = other;
+            self.register(now);
+        }
+        other.is_some()
     }
 
     /// Whether a reply names the request. An accepted one gets its own time. Of another one, the

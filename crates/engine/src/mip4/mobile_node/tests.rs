@@ -571,6 +571,50 @@ fn an_agent_that_grants_no_time_is_not_asked() {
     assert_eq!(request_of(&sent(&drain(&mut node)).unwrap().2).lifetime, 1);
 }
 
+/// Anybody can advertise, for as long as he likes, at the lowest address.
+#[test]
+fn an_agent_through_which_nothing_comes_back_is_given_up_where_there_is_another() {
+    let mut node = node(config(ReplayProtection::Timestamps));
+    node.attach(Attachment::Visiting, at(0));
+    let mut forever = advertisement(1, FOREIGN);
+    forever.lifetime = u16::MAX;
+    let [first, second] = [[1, 0, 0, 1].into(), [1, 0, 0, 2].into()];
+    node.hear(first, &forever.to_icmp(), at(0));
+    let mut asked = Vec::new();
+    let mut ask = |node: &mut MobileNode, now| {
+        let outputs = drain(node);
+        asked.extend(sent(&outputs).map(|(_, to, _)| (now, *to.ip())));
+    };
+    ask(&mut node, at(0));
+    // Alone, it is asked later and later.
+    while node.deadline().expect("one").at < at(14_000) {
+        let now = node.deadline().expect("one").at;
+        node.handle_timeout(now);
+        ask(&mut node, now);
+    }
+    node.hear(second, &forever.to_icmp(), at(14_000));
+    node.hear(AGENT, &advertisement(1, FOREIGN).to_icmp(), at(14_000));
+    while node.deadline().expect("one").at < at(36_000) {
+        let now = node.deadline().expect("one").at;
+        node.handle_timeout(now);
+        ask(&mut node, now);
+    }
+    let seconds = [0, 1, 3, 7, 15, 16, 18, 22, 23, 25, 29, 30, 32];
+    let agents = [
+        [first; 4].as_slice(),
+        &[second; 3],
+        &[AGENT; 3],
+        &[second; 3],
+    ]
+    .concat();
+    let expected: Vec<_> = seconds
+        .map(|it| at(it * 1_000))
+        .into_iter()
+        .zip(agents)
+        .collect();
+    assert_eq!(asked, expected);
+}
+
 /// Whoever advertises on the link, in whatever order: a request a second at most.
 #[test]
 fn advertisements_cannot_hurry_requests() {

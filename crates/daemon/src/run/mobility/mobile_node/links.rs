@@ -2,21 +2,20 @@
 
 use std::net::Ipv4Addr;
 
+use engine::mip4::detection::TRIAL;
 use engine::mip4::mobile_node::Attachment;
+use engine::site::is_unicast;
 use engine::time::{Duration, Instant};
 use nix::net::if_::if_nametoindex;
 use tracing::{info, warn};
 use wire::mip4::{AgentAdvertisement, AgentFlags};
 
+use super::outside::Outer;
 use super::{AGENTS_MAX, MobileNodePart};
-use crate::ether::{self, Heard};
+use crate::ether::{self, Heard, Mac};
 use crate::routes::leaves_by;
 use crate::run::mobility::look::{self, Link};
 use crate::run::mobility::{Common, Effect};
-
-/// How long the home agent has to answer where advertisements alone say that it is home: three
-/// requests.
-pub(super) const TRIAL: Duration = Duration::from_secs(7);
 
 impl MobileNodePart {
     /// Interfaces may have come, such as a modem that was plugged in.
@@ -126,7 +125,8 @@ impl MobileNodePart {
     /// The home agent has fallen silent: this is another link.
     pub(super) fn lose_home(&mut self, now: Instant) {
         self.home_heard = None;
-        if self.seen.is_some_and(Link::has_no_address) {
+        let seems_home = self.node.attachment() == Attachment::Home;
+        if seems_home && self.seen.is_some_and(Link::has_no_address) {
             self.is_at_home = false;
             self.node.attach(Attachment::Visiting, now);
             // Another interface may have an address.
@@ -154,25 +154,9 @@ impl MobileNodePart {
         }
         match heard {
             Heard::Agent { from, icmp } => {
-                let Ok(Some(advertisement)) = AgentAdvertisement::parse(icmp) else {
-                    return;
-                };
-                let (mac, address) = *from;
-                if self.macs.len() < AGENTS_MAX || self.macs.contains_key(&address) {
-                    self.macs.insert(address, mac);
+                if let Ok(Some(advertisement)) = AgentAdvertisement::parse(icmp) {
+                    self.hear_agent((number, *from), (&advertisement, icmp), now);
                 }
-                let is_home_agent = advertisement.agent.flags.has(AgentFlags::HOME_AGENT);
-                if address == self.setup.config.home_agent {
-                    let span = Duration::from_secs(advertisement.lifetime.into());
-                    self.home_heard = Some((number, now + span));
-                    self.wait.other_agent = None;
-                } else if is_home_agent && self.home_heard.is_none() {
-                    self.wait.other_agent = Some(address);
-                }
-                self.try_agent(address, now);
-                self.node.hear(address, icmp, now);
-                let outer = self.outer.iter_mut();
-                outer.for_each(|it| it.hear(address, icmp, now));
             }
             Heard::Registration { from, payload, .. } => {
                 let outer = self.outer.iter_mut();
@@ -183,6 +167,62 @@ impl MobileNodePart {
             }
             Heard::ArpRequest { .. } | Heard::Broadcast { .. } => {}
         }
+    }
+
+    /// An agent of the link is heard.
+    fn hear_agent(
+        &mut self,
+        (number, (mac, address)): (usize, (Mac, Ipv4Addr)),
+        (advertisement, icmp): (&AgentAdvertisement, &[u8]),
+        now: Instant,
+    ) {
+        let config = &self.setup.config;
+        let is_far = |outer: &Outer| outer.is_far(address);
+        let is_strange = !is_unicast(&address.into()) || address == config.home_address;
+        if is_strange || self.outer.as_ref().is_some_and(is_far) {
+            return;
+        }
+        self.note_agent(address, mac);
+        let agent = &advertisement.agent;
+        let (is_home, is_home_agent) = (
+            address == self.setup.config.home_agent,
+            agent.flags.has(AgentFlags::HOME_AGENT),
+        );
+        let is_free = agent.flags.has(AgentFlags::FOREIGN_AGENT)
+            && !agent.flags.has(AgentFlags::BUSY)
+            && agent.registration_lifetime > 0;
+        let serves = if is_home { is_home_agent } else { is_free };
+        if !serves || self.may_hear(address, now) {
+            if is_home && is_home_agent {
+                let span = Duration::from_secs(advertisement.lifetime.into());
+                self.home_heard = Some((number, now + span));
+                self.wait.other_agent = None;
+            } else if is_home_agent && self.home_heard.is_none() {
+                self.wait.other_agent = Some(address);
+            }
+            self.node.hear(address, icmp, now);
+        }
+        if !is_home {
+            let outer = self.outer.iter_mut();
+            outer.for_each(|it| it.hear(address, icmp, now));
+        }
+    }
+
+    /// Keeps where an agent is on the link. Of too many, one that serves is not forgotten.
+    fn note_agent(&mut self, address: Ipv4Addr, mac: Mac) {
+        let in_use = [
+            self.node.through(),
+            self.outer.as_ref().and_then(Outer::through),
+        ];
+        if self.macs.len() >= AGENTS_MAX && !self.macs.contains_key(&address) {
+            let mut all = self.macs.keys().copied();
+            if let Some(other) = all.find(|it| !in_use.contains(&Some(*it))) {
+                self.macs.remove(&other);
+            }
+        }
+        let former = self.macs.insert(address, mac);
+        let is_other = former.is_some_and(|former| former != mac);
+        self.has_new_mac |= is_other && in_use.contains(&Some(address));
     }
 
     /// An interface that is not in use, but preferred to the one that is, may be at home.

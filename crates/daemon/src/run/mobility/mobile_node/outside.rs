@@ -12,6 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
 use crypto::rand::Stream;
 use engine::mip4::carriers::{self, Carrier, HomeNetwork, Owner, Traffic};
+use engine::mip4::detection::{Outside, OutsideStep, Track};
 use engine::mip4::identification::Clock;
 use engine::mip4::mobile_node::{Attachment, Config, MobileNode, Output, State};
 use engine::sa::Path;
@@ -29,7 +30,6 @@ use crate::capture::udp_packet;
 use crate::ether::ALL_ROUTERS;
 use crate::routes::roaming::ByAgent;
 use crate::routes::{Desired, Prefix};
-use crate::run::mobility::look::Link;
 use crate::run::mobility::{Common, Effect};
 use crate::status::OutsideStatus;
 
@@ -39,14 +39,13 @@ pub(super) struct Outer {
     config: Config,
     /// The addresses of the VPN gateway.
     gateways: Vec<Ipv4Addr>,
-    /// The node's link is another, or was lost: what holds there holds no more.
-    is_lost: bool,
-    /// The node was inside, and has taken its registration back from this address.
-    left_from: Option<Ipv4Addr>,
+    track: Track,
     /// The last request did not leave this host.
     is_unsent: bool,
     /// The host has followed the last registration.
     is_led: bool,
+    /// Since when the node is outside and not registered there.
+    cut_off: Option<Instant>,
     /// How often a NAT's entry is kept, and when next.
     keepalive: Option<(Duration, Instant)>,
     /// Why the last registration was denied.
@@ -65,10 +64,10 @@ impl Outer {
             node: MobileNode::new(config.clone(), clock, random),
             config: config.clone(),
             gateways: gateways.to_vec(),
-            is_lost: false,
-            left_from: None,
+            track: Track::default(),
             is_unsent: false,
             is_led: false,
+            cut_off: None,
             keepalive: None,
             denied: None,
             last_id: 0,
@@ -87,9 +86,20 @@ impl Outer {
         }
     }
 
-    /// Packets for its address come, and those from it leave this host.
-    pub(super) fn is_led(&self) -> bool {
-        self.care_of().is_some() && (self.is_led || self.agent().is_none())
+    /// How packets for its address come; an agent's count once those from it leave this host.
+    pub(super) fn reach(&self) -> Outside {
+        match (self.care_of(), self.agent()) {
+            (None, _) => Outside::Unreachable,
+            (Some(_), _) if !self.track.holds() => Outside::Unreachable,
+            (Some(_), None) => Outside::Tunnelled,
+            (Some(_), Some(_)) if self.is_led => Outside::ByAgent,
+            (Some(_), Some(_)) => Outside::Unreachable,
+        }
+    }
+
+    /// Whether the node has been outside for so long and is not registered there.
+    pub(super) fn is_cut_off_for(&self, span: Duration, now: Instant) -> bool {
+        self.cut_off.is_some_and(|since| since + span <= now)
     }
 
     /// The host has followed.
@@ -102,16 +112,24 @@ impl Outer {
         self.node.through()
     }
 
-    /// The foreign agent that delivers its packets, if one does: then it has no tunnel.
-    pub(super) fn agent(&self) -> Option<Ipv4Addr> {
-        delivering(&self.node.state())
+    /// The foreign agent that delivers its packets on this link, if one does: then it has no tunnel.
+    fn agent(&self) -> Option<Ipv4Addr> {
+        delivering(&self.node.state()).filter(|_| self.track.holds())
     }
 
-    /// An advertisement of an agent on the node's link. This home agent is on none of them.
+    /// An advertisement of an agent on the node's link. With an address of its own the node needs
+    /// none.
     pub(super) fn hear(&mut self, from: Ipv4Addr, icmp: &[u8], now: Instant) {
-        if from != self.config.home_agent {
+        if self.node.attachment() == Attachment::Visiting {
             self.node.hear(from, icmp, now);
         }
+    }
+
+    /// Whether this address is that of somebody outside whom the node reaches through others.
+    pub(super) fn is_far(&self, address: Ipv4Addr) -> bool {
+        let config = &self.config;
+        let ours = [config.home_agent, config.home_address];
+        ours.contains(&address) || self.gateways.contains(&address)
     }
 
     /// A message that came as a frame of the node's link, if it is from its foreign agent.
@@ -152,7 +170,7 @@ impl Outer {
 
     /// The node has lost its link, or has another one.
     pub(super) fn lose(&mut self) {
-        self.is_lost = true;
+        self.track.lose();
         self.denied = None;
     }
 
@@ -202,24 +220,19 @@ impl Outer {
     /// How the node is on its link, or it is proven to be inside, with this address. Inside, the
     /// registration is taken back.
     fn follow(&mut self, place: Option<Attachment>, inside: Option<Ipv4Addr>, now: Instant) {
-        if let Some(from) = inside {
-            match self.node.state() {
-                State::Registered { .. } if self.left_from == Some(from) => {}
-                // From another network inside, the home agent is perhaps reached.
-                State::Registered { .. } => {
-                    self.left_from = Some(from);
-                    self.node.leave_from(from, now);
-                }
-                State::Home | State::Unreachable => self.node.attach(Attachment::Detached, now),
+        let (is_registered, agent) = (self.care_of().is_some(), self.agent());
+        match self.track.follow(place, inside, is_registered) {
+            OutsideStep::Stay => {}
+            OutsideStep::Detach => self.node.attach(Attachment::Detached, now),
+            // Through the agent by which it came, if it is still there.
+            OutsideStep::Leave(_) if agent.is_some() => self.node.leave(now),
+            OutsideStep::Leave(from) => self.node.leave_from(from, now),
+            OutsideStep::Attach(place) => self.node.attach(place, now),
+            OutsideStep::Rejoin(place) => {
+                self.node.rejoin(now);
+                self.node.attach(place, now);
             }
-            return;
         }
-        let Some(place) = place else { return };
-        let was_lost = core::mem::take(&mut self.is_lost);
-        if self.left_from.take().is_some() || was_lost {
-            self.node.rejoin(now);
-        }
-        self.node.attach(place, now);
     }
 
     /// A number for the next message to the gateway, which may become fragments.
@@ -316,23 +329,13 @@ impl MobileNodePart {
                 Output::AnswerArp(_) | Output::WantsKeepalive => {}
             }
         }
+        let is_cut_off = place.is_some() && !is_inside && outer.reach() == Outside::Unreachable;
+        outer.cut_off = outer.cut_off.or(Some(now)).filter(|_| is_cut_off);
         for (ends, payload) in requests {
             self.ask_outside(ends, payload, common);
         }
         for state in states {
             self.become_state_outside(state, common, now);
-        }
-    }
-
-    /// How the node is on its link, as far as that leads to a home agent outside.
-    pub(super) fn place_outside(&self) -> Option<Attachment> {
-        match (self.seen?, self.node.attachment()) {
-            (Link::Address(_, own), _) => Some(Attachment::Colocated(own)),
-            (
-                Link::Bare(_) | Link::HomeAddress(_),
-                Attachment::Visiting | Attachment::Secured(_),
-            ) => Some(Attachment::Visiting),
-            _ => None,
         }
     }
 
@@ -360,7 +363,7 @@ impl MobileNodePart {
         let Some(outer) = &self.outer else { return };
         let own = IpAddr::V4(outer.config.home_address);
         desired.addresses.insert(own);
-        if outer.agent().is_some() {
+        if outer.agent().is_some() && !self.node.is_proven_inside() {
             desired.roaming.by_agent = self.by_agent(outer);
             // The kernel takes nothing out of the tunnel device from where no route leads, and a
             // link without an address has none.

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use engine::ike::{NotReached, Unreachable};
 use engine::mip4::firewall::Side;
-use engine::mip4::mobile_node::{Ignored, State};
+use engine::mip4::mobile_node::{Attachment, Ignored, State};
 use engine::time::{Duration, Instant};
 use tracing::warn;
 use wire::mip4::Code;
@@ -77,7 +77,7 @@ impl MobileNodePart {
                 .map(str::to_owned),
             outside: self.outer.as_ref().map(Outer::status),
             filtered: self.is_filtered(),
-            trouble: self.obstacle(),
+            trouble: self.obstacle(now),
             ..MobilityStatus::default()
         };
         let firewall = self.setup.firewall.as_ref();
@@ -143,10 +143,13 @@ impl MobileNodePart {
         }
     }
 
-    /// What `status` says while it is not registered.
-    fn obstacle(&self) -> Option<String> {
+    /// What `status` says while it is not registered, or not with a home agent outside: then
+    /// nothing comes through its tunnel.
+    fn obstacle(&self, now: Instant) -> Option<String> {
         let is_known = self.link.is_none() || self.denied.is_some() || self.wait.is_long;
-        (is_known && !self.is_up()).then(|| self.trouble())
+        let mut outer = self.outer.iter();
+        let is_cut_off = outer.any(|it| it.is_cut_off_for(PATIENCE, now));
+        (is_known && !self.is_up() || is_cut_off).then(|| self.trouble())
     }
 
     /// Why it is not registered, as far as it knows.
@@ -208,17 +211,17 @@ impl MobileNodePart {
     fn gateway_trouble(&self) -> Option<String> {
         let connection = self.connection()?;
         let agent = self.setup.config.home_agent;
+        let (place, outer) = (self.place_outside(), self.outer.as_ref());
+        if let Some(text) = outer.filter(|_| place.is_some()).and_then(Outer::trouble) {
+            let is_heard = outer.is_some_and(|it| it.through().is_some());
+            return (place != Some(Attachment::Visiting) || is_heard).then_some(text);
+        }
         if self.node.secured().is_some() {
             let is_natted = self.gateway.is_natted() && self.outer.is_some();
             return Some(silent_through(connection, agent, is_natted));
         }
-        let outer = self.outer.as_ref();
-        let is_by_agent = outer.and_then(Outer::through).is_some();
-        if !is_by_agent {
+        if outer.is_none() || place.is_none() {
             self.node.colocated()?;
-        }
-        if let Some(text) = outer.and_then(Outer::trouble) {
-            return Some(text);
         }
         Some(format!(
             "the home agent {agent} does not answer in clear, as it does inside, and {connection} \

@@ -161,29 +161,53 @@ fn a_foreign_agent_gets_packets_that_nothing_is_around() {
     assert_eq!(tunnel.outbound, by_link.outbound);
 }
 
-/// Anybody on a link can advertise as the home agent outside, which is on none.
 #[test]
-fn its_home_agent_is_heard_on_no_link() {
+fn a_foreign_agent_is_asked_on_a_link_without_an_address_alone() {
     let mut outer = node();
-    outer.follow(Some(Attachment::Visiting), None, Instant(0));
-    asks(&mut outer, None, Instant(0));
-    let advertisement = |flags| AgentAdvertisement {
+    let required = AgentFlags::FOREIGN_AGENT | AgentFlags::REGISTRATION_REQUIRED;
+    let advertisement = AgentAdvertisement {
         routes_common_traffic: true,
         lifetime: 30,
         routers: Vec::new(),
         agent: MobilityAgent {
             sequence: 1,
             registration_lifetime: 300,
-            flags: AgentFlags(flags),
-            care_of_addresses: vec![OUTSIDE],
+            flags: AgentFlags(required | AgentFlags::REVERSE_TUNNEL),
+            care_of_addresses: vec![LABORATORY],
         },
         challenge: None,
     };
-    let home = advertisement(AgentFlags::HOME_AGENT).to_icmp();
-    outer.hear(AGENT, &home, Instant(1));
+    let icmp = advertisement.to_icmp();
+    outer.follow(Some(Attachment::Colocated(OUTSIDE)), None, Instant(0));
+    assert_eq!(asks(&mut outer, None, Instant(0)), [OUTSIDE]);
+    outer.hear(LABORATORY, &icmp, Instant(1));
     assert!(asks(&mut outer, None, Instant(1)).is_empty());
-    let foreign = AgentFlags::FOREIGN_AGENT | AgentFlags::REVERSE_TUNNEL;
-    outer.hear(OUTSIDE, &advertisement(foreign).to_icmp(), Instant(2));
+    outer.lose();
+    outer.follow(Some(Attachment::Visiting), None, Instant(2));
+    outer.hear(LABORATORY, &icmp, Instant(2));
     assert_eq!(asks(&mut outer, None, Instant(2)), [HOME]);
-    assert_eq!(outer.through(), Some(OUTSIDE));
+    assert_eq!(outer.through(), Some(LABORATORY));
+}
+
+/// At home, what held on the link before holds no more, though nobody was told.
+#[test]
+fn a_registration_of_another_link_leads_nowhere() {
+    let (mut outer, mut agent) = (node(), agent());
+    outer.follow(Some(Attachment::Colocated(OUTSIDE)), None, Instant(0));
+    asks(&mut outer, Some(&mut agent), Instant(0));
+    assert_eq!(outer.reach(), Outside::Tunnelled);
+    outer.lose();
+    outer.follow(None, None, Instant(1));
+    assert_eq!(outer.reach(), Outside::Unreachable);
+    assert_eq!(outer.care_of(), Some(OUTSIDE), "until its lifetime ends");
+}
+
+#[test]
+fn who_is_far_advertises_on_no_link() {
+    let outer = Outer {
+        gateways: vec![GATEWAY],
+        ..node()
+    };
+    assert!([AGENT, HOME, GATEWAY].iter().all(|it| outer.is_far(*it)));
+    assert!(!outer.is_far(OUTSIDE));
 }
