@@ -478,8 +478,8 @@ fn overflows_of(table: &str, inodes: &[u64]) -> u64 {
     drops.sum()
 }
 
-/// What chooses the route of a path: of a raw one also our address, which a mobile node's home agent
-/// may keep.
+/// What chooses the route of a path: of a raw one also our address, which a mobile node's home
+/// agent may keep.
 fn route_ends(path: &Path) -> (Option<Ipv4Addr>, IpAddr) {
     let own = match (path.via, path.local.ip()) {
         (Via::Raw, IpAddr::V4(own)) if !own.is_unspecified() => Some(own),

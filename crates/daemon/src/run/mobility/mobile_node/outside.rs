@@ -112,7 +112,8 @@ impl Outer {
         self.node.through()
     }
 
-    /// The foreign agent that delivers its packets on this link, if one does: then it has no tunnel.
+    /// The foreign agent that delivers its packets on this link, if one does: then it has no
+    /// tunnel.
     fn agent(&self) -> Option<Ipv4Addr> {
         delivering(&self.node.state()).filter(|_| self.track.holds())
     }
