@@ -193,11 +193,12 @@ fn a_foreign_agent_is_asked_on_a_link_without_an_address_alone() {
 #[test]
 fn a_registration_of_another_link_leads_nowhere() {
     let (mut outer, mut agent) = (node(), agent());
-    outer.follow(Some(Attachment::Colocated(OUTSIDE)), None, Instant(0));
-    asks(&mut outer, Some(&mut agent), Instant(0));
+    let at = Instant(0) + Duration::from_secs(1);
+    outer.follow(Some(Attachment::Colocated(OUTSIDE)), None, at);
+    asks(&mut outer, Some(&mut agent), at);
     assert_eq!(outer.reach(), Outside::Tunnelled);
     outer.lose();
-    outer.follow(None, None, Instant(1));
+    outer.follow(None, None, at);
     assert_eq!(outer.reach(), Outside::Unreachable);
     assert_eq!(outer.care_of(), Some(OUTSIDE), "until its lifetime ends");
 }
