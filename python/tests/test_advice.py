@@ -873,8 +873,8 @@ def test_every_exchange_of_today_is_in_a_layer_or_stands_for_itself() -> None:
         "ikev2-psk-x25519-mlkem768",
         "ikev2-mobike",
     }
-    # A row of studies: Mobile IP below the tunnel.
-    alone |= {"mvpn-agent"}
+    # Rows of studies: Mobile IP below the tunnel.
+    alone |= {"mvpn-agent", "mvpn-foreign-agent"}
     # Of the layer `transport`.
     alone |= {"tls12-resumed", "tls12-rsa2048", "tls13-rsa2048"}
     # Keys of 2004, in rows of a study.

@@ -170,6 +170,7 @@ def test_every_packet_of_radius_has_room_for_what_must_be_in_it(name: str) -> No
         # 100 octets, 20 of IP in IP and the trailer's 2 are 124 in whole words.
         ("mvpn-mobike", 1, 24 + 20 + 8 + 8 + 8 + 16),
         ("mvpn-agent", 1, 24 + 20 + 8 + 8 + 16 + 20),
+        ("mvpn-foreign-agent", 1, 24 + 20 + 8 + 8 + 16),
         ("ikev1-main-psk", 5, 0),
         ("tls12", 3, 29),
         ("tls13", 2, 22),

@@ -29,7 +29,7 @@ from caravan.testbed.errors import TimedOut
 from caravan.testbed.host import Host
 from caravan.testbed.mobile_ip import MOBILE, Place, Role, Settings
 from caravan.testbed.mvpn import OUTSIDE, Move, Mvpn
-from caravan.testbed.mvpn_gateway import AT_HOME, WITH_AGENT, is_inside
+from caravan.testbed.mvpn_gateway import AT_HOME, is_inside
 from caravan.testbed.process import Process
 from caravan.testbed.relay import LinkConfig
 
@@ -113,6 +113,7 @@ def _running(output: Path, paths: Paths, *, has_agent_outside: bool) -> Iterator
             )
             mvpn_gateway.add_network_with_agent(network)
             ms = running.enter_context(mvpn_outside.all_roles(wider, agent=agent, own=own)).ms
+            running.enter_context(mvpn_outside.foreign_agent(wider)).wait_ready()
             walk = partial(mvpn_outside.walk, wider, ms)
         else:
             network = running.enter_context(
@@ -281,7 +282,7 @@ def gap_of(node: Role, move: Move, arrivals: Arrivals) -> float:
     came_s = arrivals.first_after(found[0])
     asked = [at for at in found[1:] if at < came_s]
     began_s = found[0]
-    if move.to not in (AT_HOME, WITH_AGENT):
+    if move.to != AT_HOME and move.to.address is not None:
         began_s = max(began_s, min([move.settled_s, *asked[-1:]]))
     return came_s - began_s
 
@@ -289,10 +290,11 @@ def gap_of(node: Role, move: Move, arrivals: Arrivals) -> float:
 def attached_at(node: Role, move: Move) -> list[float]:
     """When the node saw its new address, or at home and with an agent the link, and when it asked
     again because a request was not sent."""
-    words = {
-        AT_HOME: "attached at home",
-        WITH_AGENT: "attached elsewhere, without an address",
-    }.get(move.to, "attached elsewhere, with the address")
+    words = "attached elsewhere, with the address"
+    if move.to == AT_HOME:
+        words = "attached at home"
+    elif move.to.address is None:
+        words = "attached elsewhere, without an address"
     found: list[float] = []
     for moment, fields in node.events():
         said = str(fields.get("message", ""))
