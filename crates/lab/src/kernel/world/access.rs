@@ -12,7 +12,7 @@ use super::mobility;
 use crate::kernel::Target;
 use crate::kernel::dialogue::Script;
 use crate::kernel::host::stack::Security;
-use crate::kernel::host::{Entrance, Protects, Supplicant};
+use crate::kernel::host::{Detection, Entrance, Protects, Supplicant};
 use crate::scenario::graph::setup::TunnelSetup;
 use crate::scenario::{Network, Role};
 
@@ -59,7 +59,11 @@ pub(super) fn entrance(
     let is_measured = blueprint.is_measured(index);
     let script = script.filter(|_| is_measured);
     let has_tunnel = !blueprint.tunnels_at(index).is_empty();
-    let waiting = blueprint.tunnels_at(index).into_iter().next();
+    let tunnel = blueprint.tunnels_at(index).into_iter().next();
+    let (asking, waiting) = match tunnel {
+        Some((tunnel, set)) if !set.trusted.is_empty() => (Some(tunnel), None),
+        other => (None, other),
+    };
     let has_outer = !blueprint.outers(index).is_empty();
     let waiting = waiting.filter(|(_, set)| is_measured && set.is_at_router || has_outer);
     let goes_home = blueprint.goes_home(index);
@@ -80,6 +84,7 @@ pub(super) fn entrance(
         routers: blueprint.routers(index),
         roaming: roaming.map(Box::new),
         within: within.flatten().map(Box::new),
+        detection: asking.map(|tunnel| Detection::new(tunnel.connection_name())),
         place: first.map(|port| port.address),
         connection: waiting.map(|(tunnel, _)| tunnel.connection_name()),
         ..Entrance::default()
