@@ -194,8 +194,8 @@ impl Mobile {
 
     /// Whether packets for its home address reach it.
     pub fn is_reachable(&self) -> bool {
-        let last = self.log.states.last();
-        last.is_some_and(|(_, state)| *state != State::Unreachable)
+        let state = self.endpoint.state();
+        state.is_some_and(|state| state != State::Unreachable)
     }
 
     pub(super) fn due(&self) -> Option<Instant> {
