@@ -260,7 +260,7 @@ def measure(setting: Setting, output: Path) -> list[dict[str, Any]]:
 def shown(found: Sequence[Row]) -> Table:
     """The table, one line a move: computed, simulated and measured here."""
     title = "A move: messages, and the gap in ms"
-    table = Table(title=title, box=box.SIMPLE_HEAD, collapse_padding=True)
+    table = Table(title=title, box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
     table.add_column("move", no_wrap=True)
     for what in ("rounds", "bytes", "gap"):
         for heading in (what, "sim.", "here"):
