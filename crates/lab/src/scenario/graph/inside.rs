@@ -77,13 +77,13 @@ impl Graph {
         let what = match begins_inside {
             true => format!(
                 "'{from}' is never outside of '{to}', so it needs no tunnel: move it to a link \
-                 before '{to}', or remove this layer"
+                 before '{to}', or leave out its policy"
             ),
             false => format!("no path leads from '{from}' to '{to}'"),
         };
-        let own = format!("layer.{from}.to");
+        let own = scenario.policy_key(tunnel.from);
         let keys: &[&str] = match begins_inside {
-            true => &[&own, "layer", "policy"],
+            true => &[&own, "layer"],
             false => &["layer", "link"],
         };
         Err(scenario.fault(keys, what))

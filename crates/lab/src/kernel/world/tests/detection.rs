@@ -196,6 +196,61 @@ fn an_answer_through_the_tunnel_proves_nothing() {
     }
 }
 
+/// Where the links outside have other stations, so that the node need not go there.
+const OTHERS: &str = "[[node]]\nname = \"a\"\nrole = \"station\"\n\
+                      [[node]]\nname = \"b\"\nrole = \"station\"\n\
+                      [[node]]\nname = \"c\"\nrole = \"station\"\n";
+
+#[test]
+fn what_such_a_node_cannot_do_is_said_with_its_place() {
+    let said = |text: &str, edits: &[&str]| match resolved(text, edits) {
+        Ok(_) => String::new(),
+        Err(said) => said,
+    };
+    let line = |what: &str| {
+        1 + GATEWAY[..GATEWAY.find(what).expect("it")]
+            .matches('\n')
+            .count()
+    };
+    let stays = [
+        "link.visited.from=['a']",
+        "link.hotel.from=['b']",
+        "link.company.from=['c']",
+        "move.1.to=branch",
+        "move.2.to=agent",
+        "move.3.to=branch",
+        "move.6.to=branch",
+        "move.8.to=branch",
+    ];
+    let layer =
+        "[[layer]]\nkind = \"ipsec\"\nfrom = \"mn\"\nto = \"gw\"\npolicy = \"aes256gcm16-psk\"\n";
+    let never = said(&format!("{GATEWAY}\n{layer}{OTHERS}"), &stays);
+    let place = GATEWAY.matches('\n').count() + 6;
+    let wanted = format!(
+        "walk.toml:{place}:1: layer.mn.policy: 'mn' is never outside of 'gw', so it needs no \
+         tunnel: move it to a link before 'gw', or leave out its policy"
+    );
+    assert_eq!(never, wanted);
+    let place = line("policy = ");
+    let transport = POLICY.replace("mode = \"tunnel\"", "mode = \"transport\"");
+    let catalogue = Catalogue::new([entry(Kind::Policy, "aes256gcm16-psk", transport)]);
+    let scenario = Scenario::parse("walk.toml", GATEWAY, &catalogue).expect("a scenario");
+    let mode = scenario.resolved(&catalogue).expect_err("no inner address");
+    let wanted = format!(
+        "walk.toml:{place}:1: policy: 'mn' goes home through its tunnel, whose inner address is its \
+         care-of address: use a policy in tunnel mode"
+    );
+    assert_eq!(mode.to_string(), wanted);
+    // The foreign agent's link behind it now leads outside.
+    let outside = said(GATEWAY, &["link.fa.to=net"]);
+    let wanted = "'mn' asks whether it is inside, and outside needs an address of its own, which no \
+                  foreign agent gives: use a router in the place of 'fa'";
+    assert!(
+        outside.contains("node.fa.role: ") && outside.ends_with(wanted),
+        "{outside}"
+    );
+}
+
 /// What is wrong with the packets of a capture, as they pass by.
 #[derive(Default)]
 struct Seen {
