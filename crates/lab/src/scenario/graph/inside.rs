@@ -29,15 +29,17 @@ impl Graph {
             .is_some_and(|(inward, hop)| hop.link == inward.link)
     }
 
-    /// The networks behind a gateway, if a station is ever in one of them; else none.
+    /// The networks behind a gateway, if the tunnel there leads its station home and that is ever
+    /// in one of them; else none.
     pub(super) fn trusted(
         &self,
         scenario: &Scenario,
-        (station, gateway): (usize, usize),
+        tunnel: &Tunnel,
+        leads_home: bool,
     ) -> Vec<Network> {
-        let inside = |segment: &usize| self.is_inside(*segment, gateway);
-        let mut segments = scenario.segments_of(station, self);
-        if !segments.any(|segment| inside(&segment)) {
+        let inside = |segment: &usize| self.is_inside(*segment, tunnel.to);
+        let mut segments = scenario.segments_of(tunnel.from, self);
+        if !leads_home || !segments.any(|segment| inside(&segment)) {
             return Vec::new();
         }
         let all = (0..self.segments.len()).filter(inside);

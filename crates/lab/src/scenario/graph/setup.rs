@@ -191,10 +191,7 @@ impl Setup {
                 },
                 is_at_router,
                 leads_home: home_agent.is_some(),
-                trusted: match home_agent.is_some() && !is_at_router {
-                    true => graph.trusted(scenario, (tunnel.from, tunnel.to)),
-                    false => Vec::new(),
-                },
+                trusted: graph.trusted(scenario, tunnel, home_agent.is_some() && !is_at_router),
             });
         }
         for (number, flow) in scenario.flows.iter().enumerate() {

@@ -21,9 +21,10 @@ const AGENT: &str = include_str!(
 const POLICY: &str = include_str!(
     "../../../../../../python/caravan/catalogue/studies/mvpn-today/policies/aes256gcm16-psk.toml"
 );
-const RAW: &str = include_str!(
-    "../../../../../../python/caravan/catalogue/studies/mvpn-today/policies/aes256gcm16-psk-raw.toml"
-);
+const RAW: &str = include_str!(concat!(
+    "../../../../../../python/caravan/catalogue/studies/mvpn-today/policies/",
+    "aes256gcm16-psk-raw.toml"
+));
 /// Both systems: the text, and whether it has a home agent outside.
 const SYSTEMS: [(&str, bool); 2] = [(GATEWAY, false), (AGENT, true)];
 /// Data from the node, one datagram in a millisecond, beside those to it.
@@ -237,14 +238,14 @@ fn what_such_a_node_cannot_do_is_said_with_its_place() {
     let scenario = Scenario::parse("walk.toml", GATEWAY, &catalogue).expect("a scenario");
     let mode = scenario.resolved(&catalogue).expect_err("no inner address");
     let wanted = format!(
-        "walk.toml:{place}:1: policy: 'mn' goes home through its tunnel, whose inner address is its \
-         care-of address: use a policy in tunnel mode"
+        "walk.toml:{place}:1: policy: 'mn' goes home through its tunnel, whose inner address is \
+         its care-of address: use a policy in tunnel mode"
     );
     assert_eq!(mode.to_string(), wanted);
     // The foreign agent's link behind it now leads outside.
     let outside = said(GATEWAY, &["link.fa.to=net"]);
-    let wanted = "'mn' asks whether it is inside, and outside needs an address of its own, which no \
-                  foreign agent gives: use a router in the place of 'fa'";
+    let wanted = "'mn' asks whether it is inside, and outside needs an address of its own, which \
+                  no foreign agent gives: use a router in the place of 'fa'";
     assert!(
         outside.contains("node.fa.role: ") && outside.ends_with(wanted),
         "{outside}"
