@@ -5,7 +5,8 @@
 //! link, a packet of its own stack, a timer of control. The output of a job leaves when the job's
 //! time is over. The stack itself costs nothing. Left out: its own ICMP errors, and fragmentation
 //! of IPv6 packets at the source: a packet that is too large for a link is dropped there. Path MTU
-//! discovery is that of tunnels of Mobile IPv4 and of the stack; a NAT lets no report in.
+//! discovery is that of tunnels of Mobile IPv4 and of the stack; a gateway says what its tunnels
+//! carry, and a NAT lets no report in.
 
 pub mod agent;
 mod carried;

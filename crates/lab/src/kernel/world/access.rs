@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use engine::mip4::tunnel::UdpWish;
 use engine::time::{Duration, Instant};
-use wire::ip::ipv4;
+use wire::ip::{ipv4, udp};
 
 use super::blueprint::Blueprint;
 use super::mobility;
@@ -16,6 +17,8 @@ use crate::kernel::host::{Detection, Entrance, Protects, Supplicant};
 use crate::scenario::graph::setup::TunnelSetup;
 use crate::scenario::{Network, Role};
 
+/// The header in UDP of a tunnel to a home agent (RFC 3519 §3.3).
+const TUNNEL_BYTES: usize = 4;
 /// When measured stations ask for access: the tunnels of all others are up by then.
 const BEGINS: Duration = Duration::from_secs(10);
 
@@ -198,8 +201,15 @@ impl Blueprint {
                 let header = ipv4::HEADER_LEN as u32;
                 u32::from(self.carried_mtu(mtu)).saturating_sub(header)
             }
-            _ if set.leads_home && !self.outers(set.from).is_empty() => {
-                mtu.saturating_sub(ipv4::HEADER_LEN as u32)
+            _ if set.leads_home => {
+                let around = self.outers(set.from).into_iter();
+                let around = around.map(|outer| match outer.layer.udp {
+                    UdpWish::Never => ipv4::HEADER_LEN,
+                    UdpWish::BehindNat | UdpWish::Always => {
+                        ipv4::HEADER_LEN + udp::HEADER_LEN + TUNNEL_BYTES
+                    }
+                });
+                mtu.saturating_sub(around.max().unwrap_or_default() as u32)
             }
             _ => mtu,
         }

@@ -38,21 +38,25 @@ const DELAY_S: f64 = 0.040;
 /// What links with a rate, the next datagram and a node that looks for an agent take besides.
 const MORE_S: f64 = 0.012;
 
-fn catalogue() -> Catalogue {
+/// With this base of the second system.
+fn catalogue(base: &str) -> Catalogue {
     Catalogue::new([
         entry(Kind::Policy, "aes256gcm16-psk", POLICY.to_owned()),
         entry(Kind::Policy, "aes256gcm16-psk-raw", RAW.to_owned()),
-        entry(Kind::Scenario, "walk-gateway", GATEWAY.to_owned()),
+        entry(Kind::Scenario, "walk-gateway", base.to_owned()),
     ])
 }
 
 fn resolved(text: &str, edits: &[&str]) -> Result<Blueprint, String> {
-    let catalogue = catalogue();
-    let scenario = Scenario::edited("walk.toml", text, edits, &catalogue);
+    resolved_in(&catalogue(GATEWAY), text, edits)
+}
+
+fn resolved_in(catalogue: &Catalogue, text: &str, edits: &[&str]) -> Result<Blueprint, String> {
+    let scenario = Scenario::edited("walk.toml", text, edits, catalogue);
     let scenario = scenario.map_err(|fault| fault.to_string())?;
-    let resolved = scenario.resolved(&catalogue);
+    let resolved = scenario.resolved(catalogue);
     let resolved = resolved.map_err(|fault| fault.to_string())?;
-    let blueprint = Blueprint::of(&scenario, &resolved, &catalogue, &held());
+    let blueprint = Blueprint::of(&scenario, &resolved, catalogue, &held());
     blueprint.map_err(|fault| fault.to_string())
 }
 
@@ -175,6 +179,32 @@ fn from_one_network_inside_to_another_a_near_gateway_costs_two_rounds_more() {
         assert!((least_s..least_s + MORE_S).contains(&gap_s), "{gap_s}");
         // The next tunnel is one of the next network outside.
         assert_eq!(moves[5].1, moves[7].1);
+    }
+}
+
+/// Its sender learns at each place what the tunnels there carry: the gateway, and both home agents,
+/// say so of the first packet that is too large.
+#[test]
+fn a_download_survives_the_walk() {
+    let stream = "model = \"constant\"\nrate = \"672 kbit/s\"\nsizes = { model = \"fixed\", \
+                  bytes = \"84 B\" }";
+    let base = GATEWAY.replace(stream, "model = \"tcp\"\nbytes = \"10 MB\"");
+    assert_ne!(base, GATEWAY);
+    for text in [&base, AGENT] {
+        let blueprint = resolved_in(&catalogue(&base), text, &[]);
+        let flowed = run_of(blueprint.expect("a blueprint"));
+        let moved = flowed.flows[0].transferred.as_ref().expect("a transfer");
+        assert!(moved.is_complete, "{moved:?} {:?}", flowed.drops);
+        let large = flowed.drops.iter().filter(|it| it.reason == "too-big");
+        assert!(
+            large.map(|it| it.packets).sum::<u64>() <= 3,
+            "{:?}",
+            flowed.drops
+        );
+        // It goes on at all places but those that it was too quick for.
+        let moves = flowed.mobile[0].moves.iter();
+        let with_data = moves.filter(|gap| gap.data_gap_s.is_some_and(|gap_s| gap_s < 4.0));
+        assert!(with_data.count() >= 5, "{:?}", flowed.mobile);
     }
 }
 
