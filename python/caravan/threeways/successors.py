@@ -5,6 +5,11 @@ in SKIP's place (RFC 5266) from home to networks outside and back, and then one 
 outside besides (RFC 5265), where a move is a registration with that one. Each move is computed from
 the messages of its exchanges, simulated with the real machines (the scenarios `walk-gateway` and
 `walk-agent`), and run in namespaces with the real program (`caravan.threeways.successor_bed`).
+
+The levels differ where a node leaves home: a simulated home link leads to who has the address when
+a packet comes, so that ARP takes no time, and the formula adds one way to the home agent for it.
+Coming to a foreign agent, a simulated node waits up to 4 ms before it asks for one. What a message
+has besides the formula's is in `test_successors`: extensions, and the program's proposals.
 """
 
 from __future__ import annotations
