@@ -44,7 +44,8 @@ BESIDES = (VISITED, STREET)
 """Two networks outside without a NAT."""
 RATE = "10 Mbit/s"
 BARE_S = 3.0
-"""A node from outside waits so long for an address before it looks for an agent."""
+"""A node from outside waits so long for an address before it looks for an agent. With a home agent
+outside it looks at once: one may lead there, too."""
 REGISTERED, TUNNEL = ("mobile-ip",), ("ikev2-psk-x25519-mlkem768",)
 """The tunnel is negotiated with the program's defaults."""
 ASKED = (*REGISTERED, *REGISTERED)
@@ -122,7 +123,7 @@ def parts_of(system: System, former: Place, to: Place, delays: Delays) -> list[P
     """What a move needs (RFC 5266 §3, RFC 5265 §3). Through a home agent outside everything but the
     registration there goes over its own link twice, and over the gateway's."""
     outside_ms, inside_ms = delays.outside_ms, delays.inside_ms
-    if to == WITH_AGENT and not is_inside(former):
+    if to == WITH_AGENT and not is_inside(former) and system == BY_MOBIKE:
         return [Part(REGISTERED, inside_ms, BARE_S)]
     if to in (AT_HOME, WITH_AGENT):
         return [Part(REGISTERED, inside_ms)]

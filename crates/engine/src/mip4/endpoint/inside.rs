@@ -4,7 +4,7 @@
 use std::net::Ipv4Addr;
 
 use super::{Endpoint, Machine};
-use crate::mip4::mobile_node::MobileNode;
+use crate::mip4::mobile_node::{Attachment, MobileNode};
 use crate::time::Instant;
 
 impl Endpoint {
@@ -29,6 +29,11 @@ impl Endpoint {
     /// As [`MobileNode::is_proven_inside`].
     pub fn is_proven_inside(&self) -> bool {
         self.node().is_some_and(MobileNode::is_proven_inside)
+    }
+
+    /// As [`MobileNode::attachment`]. None at another host.
+    pub fn attachment(&self) -> Option<Attachment> {
+        self.node().map(MobileNode::attachment)
     }
 
     /// As [`MobileNode::secured`].

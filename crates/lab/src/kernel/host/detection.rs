@@ -3,151 +3,103 @@
 //! its tunnel at the same time. An answer that proves it makes the node register there and ends the
 //! tunnel. Until then, packets of programs leave and come through the tunnel alone.
 //!
-//! A home agent outside keeps the tunnel's outer address while nothing proves that the node is
-//! inside; then the registration there is taken back. On a link without an address the node waits a
-//! moment before it looks for a foreign agent. Left out: a network outside that looks like home.
+//! What happens when is in [`engine::mip4::detection`]: the host says what it sees, and does what
+//! that says. Left out: a foreign agent outside, which the scenario refuses.
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use engine::mip4::detection::{self as way, Hearing, Outside, OutsideStep, Track, View};
 use engine::mip4::mobile_node::Attachment;
 use engine::node::Command;
-use engine::time::{Duration, Instant};
+use engine::time::Instant;
 use wire::ip::Flow;
 
 use super::carried::report_in;
 use super::{Host, Job, Mobile, Part, Send};
 
-/// How long a link may have no address before the node looks for a foreign agent, while its tunnel
-/// is up: that of the program, where DHCP takes a moment.
-const BARE_SPAN: Duration = Duration::from_secs(3);
-
 /// What such a node knows of its place.
 pub struct Detection {
+    machine: way::Detection,
+    /// What it knows of its registration with a home agent outside.
+    track: Track,
     /// The connection to its gateway.
     connection: String,
-    /// Its own address on its present link. None at home, and where a foreign agent is needed.
-    own: Option<Ipv4Addr>,
-    /// The tunnel's inner address, while the tunnel is up.
-    inner: Option<Ipv4Addr>,
-    /// The address that the gateway has lent last.
+    /// How the node is on its present link. None before the first one.
+    found: Option<Attachment>,
+    /// The inner address that the gateway has lent, while the tunnel is up.
     lent: Option<Ipv4Addr>,
-    /// Whether the tunnel is wanted: nothing proves that the node is inside.
-    is_wanted: bool,
-    /// The link has no address: until when one is waited for.
-    bare_until: Option<Instant>,
-    /// The link is another one than that of the registration with the home agent outside.
-    is_lost: bool,
-    /// The registration with the home agent outside was taken back from this address.
-    left_from: Option<Ipv4Addr>,
-    /// It has been on a link.
-    has_begun: bool,
 }
 
 impl Detection {
-    /// Of a node that has not come to its first link. `connection`: that to its gateway.
-    pub fn new(connection: String) -> Self {
+    /// Of a node that has not come to its first link. `connection`: that to its gateway; `ours`:
+    /// agents that may be inside.
+    pub fn new(connection: String, ours: impl IntoIterator<Item = Ipv4Addr>) -> Self {
         Self {
+            machine: way::Detection::new(ours),
+            track: Track::default(),
             connection,
-            own: None,
-            inner: None,
+            found: None,
             lent: None,
-            is_wanted: false,
-            bare_until: None,
-            is_lost: false,
-            left_from: None,
-            has_begun: false,
         }
     }
 
     /// When it wants to be woken.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.bare_until
+        self.machine.deadline().map(|deadline| deadline.at)
     }
 
-    /// What the node is attached to on another link. While its tunnel is up it stays behind the
-    /// gateway: on the next address the tunnel follows, and nothing else changes.
-    fn on_link(&mut self, found: Attachment, within: &mut Mobile, now: Instant) -> Attachment {
-        self.own = match found {
-            Attachment::Colocated(own) => Some(own),
-            _ => None,
+    /// What the node sees; `roaming`: its machine for a home agent outside.
+    fn view(&self, within: &Mobile, roaming: Option<&Mobile>) -> View {
+        View {
+            place: self.place(within),
+            has_link: self.found.is_some(),
+            is_inside: within.is_proven_inside(),
+            is_secured: within.secured().is_some(),
+            outside: match roaming {
+                None => Outside::None,
+                Some(roaming) if self.track.holds() && roaming.is_reachable() => Outside::Tunnelled,
+                Some(_) => Outside::Unreachable,
+            },
+        }
+    }
+
+    /// How it is on its link, as far as that leads to somebody outside.
+    fn place(&self, within: &Mobile) -> Option<Attachment> {
+        let is_visiting = match within.attachment() {
+            Some(Attachment::Visiting | Attachment::Secured(_)) => true,
+            Some(Attachment::Home) => self.machine.is_trying(),
+            Some(Attachment::Detached | Attachment::Colocated(_)) | None => false,
         };
-        self.bare_until = None;
-        self.is_lost = true;
-        let secured = within.secured().filter(|_| self.inner.is_some());
-        match (found, secured) {
-            (Attachment::Colocated(_), Some(inner)) => Attachment::Secured(inner),
-            (Attachment::Visiting, Some(inner)) => {
-                self.bare_until = Some(now + BARE_SPAN);
-                Attachment::Secured(inner)
-            }
-            _ => found,
-        }
-    }
-
-    /// Whether the tunnel is to be brought up or to end, if that is new.
-    fn want(&mut self, is_inside: bool, is_known_outside: bool) -> Option<Command> {
-        let may_begin = self.own.is_some() && is_known_outside;
-        let is_wanted = !is_inside && (may_begin || self.is_wanted);
-        if is_wanted == self.is_wanted {
-            return None;
-        }
-        self.is_wanted = is_wanted;
-        let connection = self.connection.clone();
-        Some(match is_wanted {
-            true => Command::Up(connection),
-            false => Command::Down(connection),
+        self.found.filter(|found| match found {
+            Attachment::Colocated(_) => true,
+            Attachment::Visiting => is_visiting,
+            Attachment::Home | Attachment::Secured(_) | Attachment::Detached => false,
         })
     }
 
-    /// Registers with the home agent outside where the node is. Inside, from `inside`, the
-    /// registration is taken back.
+    /// Registers with the home agent outside where the node is. Inside, the registration is taken
+    /// back.
     fn register_outside(
         &mut self,
-        roaming: &mut Mobile,
-        inside: Option<Ipv4Addr>,
+        (within, roaming): (&Mobile, &mut Mobile),
         now: Instant,
         sends: &mut Vec<Send>,
     ) {
-        match inside {
-            Some(_) if !roaming.is_reachable() => {
-                roaming.attach_as(Attachment::Detached, now, sends);
+        let place = self.place(within);
+        let from = match place {
+            Some(Attachment::Colocated(own)) => Some(own),
+            _ => within.home(),
+        };
+        let inside = from.filter(|_| within.is_proven_inside());
+        match self.track.follow(place, inside, roaming.is_reachable()) {
+            OutsideStep::Stay => {}
+            OutsideStep::Detach => roaming.attach_as(Attachment::Detached, now, sends),
+            OutsideStep::Leave(from) => roaming.leave_from(from, now, sends),
+            OutsideStep::Attach(place) => roaming.attach_as(place, now, sends),
+            OutsideStep::Rejoin(place) => {
+                roaming.rejoin(now, sends);
+                roaming.attach_as(place, now, sends);
             }
-            Some(from) if self.left_from == Some(from) => {}
-            // From another network inside, that home agent is perhaps reached.
-            Some(from) => {
-                self.left_from = Some(from);
-                roaming.leave_from(from, now, sends);
-            }
-            None => {
-                let Some(own) = self.own else { return };
-                let was_lost = std::mem::take(&mut self.is_lost);
-                if self.left_from.take().is_some() || was_lost {
-                    roaming.rejoin(now, sends);
-                }
-                roaming.attach_as(Attachment::Colocated(own), now, sends);
-            }
-        }
-    }
-
-    /// To what the node is attached by now, and from where it asks in clear.
-    fn pass(&mut self, within: &mut Mobile, now: Instant, sends: &mut Vec<Send>) {
-        if self.bare_until.is_some_and(|until| until <= now) {
-            self.bare_until = None;
-            within.attach_as(Attachment::Visiting, now, sends);
-        }
-        let is_secured = within.secured().is_some();
-        match (self.own, self.inner) {
-            (Some(own), Some(inner)) if !within.is_proven_inside() => {
-                within.attach_as(Attachment::Secured(inner), now, sends);
-                within.probe(Some(own), now, sends);
-            }
-            (Some(own), None) if is_secured => {
-                within.attach_as(Attachment::Colocated(own), now, sends);
-            }
-            (None, None) if is_secured => {
-                within.attach_as(Attachment::Visiting, now, sends);
-            }
-            _ => {}
         }
     }
 }
@@ -171,8 +123,10 @@ impl Host {
         let Some(found) = within.look(place) else {
             return;
         };
-        let attachment = detection.on_link(found, within, now);
-        let is_first = !std::mem::replace(&mut detection.has_begun, true);
+        let is_first = detection.found.replace(found).is_none();
+        detection.track.lose();
+        let view = detection.view(within, self.entrance.roaming.as_deref());
+        let attachment = detection.machine.come(found, &view, now);
         if let (Part::Control(control), None) = (&mut self.part, &self.entrance.roaming) {
             if found == Attachment::Visiting {
                 control.detach();
@@ -181,7 +135,9 @@ impl Host {
                 control.moved(now, &mut self.sends);
             }
         }
-        within.probe(None, now, &mut self.sends);
+        if matches!(attachment, Attachment::Secured(_)) {
+            within.probe(None, now, &mut self.sends);
+        }
         within.attach_as(attachment, now, &mut self.sends);
     }
 
@@ -194,24 +150,61 @@ impl Host {
         ) else {
             return;
         };
+        let sends = &mut self.sends;
         if let Some(inner @ IpAddr::V4(lent)) = control.take_inner_address() {
             // It stays: what comes from there never leaves in clear, also without a tunnel.
             self.entrance.inner = Some(inner);
             detection.lent = Some(lent);
         }
         detection.lent = detection.lent.filter(|_| control.established() > 0);
-        detection.inner = detection.lent;
-        let is_inside = within.is_proven_inside();
-        let mut is_known_outside = true;
+        detection.machine.follow_tunnel(detection.lent);
         if let Some(roaming) = &mut self.entrance.roaming {
-            let from = detection.own.or(within.home());
-            let inside = from.filter(|_| is_inside);
-            detection.register_outside(roaming, inside, now, &mut self.sends);
-            is_known_outside = roaming.is_reachable();
+            detection.register_outside((within, roaming), now, sends);
         }
-        let command = detection.want(is_inside, is_known_outside);
+        let view = detection.view(within, self.entrance.roaming.as_deref());
+        let step = detection.machine.step(&view, now);
+        let command = step.connect.map(|is_wanted| {
+            let connection = detection.connection.clone();
+            match is_wanted {
+                true => Command::Up(connection),
+                false => Command::Down(connection),
+            }
+        });
         self.jobs.extend(command.map(Job::Order));
-        detection.pass(within, now, &mut self.sends);
+        if let Some(attachment) = step.attach {
+            within.attach_as(attachment, now, sends);
+        }
+        if step.ask_from.is_some() {
+            within.probe(step.ask_from, now, sends);
+        }
+    }
+
+    /// An agent's message to all on the link. One that may be inside is tried.
+    fn hear_agent(&mut self, octets: &[u8], flow: &Flow, now: Instant) {
+        let (Some(detection), Some(within), IpAddr::V4(agent)) = (
+            &mut self.entrance.detection,
+            &mut self.entrance.within,
+            flow.source,
+        ) else {
+            return;
+        };
+        let sends = &mut self.sends;
+        let roaming = self.entrance.roaming.as_deref_mut();
+        let view = detection.view(within, roaming.as_deref());
+        match detection.machine.hear(agent, &view, now) {
+            Hearing::Believe => within.hear(octets, flow, now, sends),
+            Hearing::Try => {
+                within.attach_as(Attachment::Detached, now, sends);
+                within.attach_as(Attachment::Visiting, now, sends);
+                within.hear(octets, flow, now, sends);
+            }
+            Hearing::Doubt => {}
+        }
+        // With an address of its own, the node needs no agent to register outside.
+        let visiting = roaming.filter(|it| it.attachment() == Some(Attachment::Visiting));
+        if let Some(roaming) = visiting {
+            roaming.hear(octets, flow, now, sends);
+        }
     }
 
     /// Handles what came on the link for the node itself and not for its tunnel. Returns others.
@@ -222,17 +215,17 @@ impl Host {
         flow: &Flow,
         now: Instant,
     ) -> Option<Vec<u8>> {
-        let (Some(_), Some(within), Part::Control(control)) = (
-            &self.entrance.detection,
-            &mut self.entrance.within,
-            &self.part,
-        ) else {
-            return Some(octets);
-        };
-        if within.hears(flow) {
-            within.hear(&octets, flow, now, &mut self.sends);
+        let is_asking = self.entrance.detection.is_some();
+        let within = self.entrance.within.as_ref();
+        if is_asking && within.is_some_and(|within| within.hears(flow)) {
+            self.hear_agent(&octets, flow, now);
             return None;
         }
+        let (true, Some(within), Part::Control(control)) =
+            (is_asking, &mut self.entrance.within, &self.part)
+        else {
+            return Some(octets);
+        };
         let (to, is_of_tunnel) = (Some(flow.destination), control.takes(flow));
         let is_home = within.home_address() == to;
         if !(is_home || self.entrance.place == to) || is_of_tunnel {

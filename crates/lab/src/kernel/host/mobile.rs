@@ -287,6 +287,11 @@ impl Mobile {
         self.endpoint.is_proven_inside()
     }
 
+    /// As [`Endpoint::attachment`].
+    pub(super) fn attachment(&self) -> Option<Attachment> {
+        self.endpoint.attachment()
+    }
+
     /// As [`Endpoint::secured`].
     pub(super) fn secured(&self) -> Option<Ipv4Addr> {
         self.endpoint.secured()

@@ -3,7 +3,7 @@
 //! a home agent outside keeps its outer address (RFC 5265). Each is a machine of its own, and what
 //! one sends goes into the next. A node that is sometimes inside asks where it is (`detection`).
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use engine::mip4::mobile_node::Attachment;
 use engine::time::Instant;
@@ -120,7 +120,9 @@ impl Host {
                 continue;
             };
             let flow = Flow::of(&octets).ok();
-            match flow.filter(|flow| Some(flow.source) == own) {
+            // It asks all on its link for an agent past all tunnels.
+            let is_to_all = |flow: &Flow| flow.destination == IpAddr::V4(Ipv4Addr::BROADCAST);
+            match flow.filter(|flow| Some(flow.source) == own && !is_to_all(flow)) {
                 None => self.sends.push(Send::Out(octets)),
                 Some(flow) if roaming.carries(&flow) => {
                     let told = roaming.seal(octets, now, &mut self.sends);

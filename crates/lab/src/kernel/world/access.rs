@@ -87,7 +87,10 @@ pub(super) fn entrance(
         routers: blueprint.routers(index),
         roaming: roaming.map(Box::new),
         within: within.flatten().map(Box::new),
-        detection: asking.map(|tunnel| Detection::new(tunnel.connection_name())),
+        detection: asking.map(|tunnel| {
+            let ours = blueprint.agents_that_may_be_inside(index);
+            Detection::new(tunnel.connection_name(), ours)
+        }),
         place: first.map(|port| port.address),
         connection: waiting.map(|(tunnel, _)| tunnel.connection_name()),
         ..Entrance::default()

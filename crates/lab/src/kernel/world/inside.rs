@@ -59,6 +59,17 @@ impl Blueprint {
         agents
     }
 
+    /// The agents that may prove to a node that it is inside, by the addresses that it hears.
+    pub(super) fn agents_that_may_be_inside(&self, station: usize) -> Vec<Ipv4Addr> {
+        let all = self.setup.mobile.iter();
+        let own = all.filter(|it| it.layer.station == station);
+        let agents = own.flat_map(|own| {
+            let foreign = self.agents_of(own).into_keys();
+            foreign.chain([own.home_agent])
+        });
+        agents.collect()
+    }
+
     /// Those that share a key with this node, by their address on the visitors' link.
     pub(super) fn agents_of(&self, own: &MobileSetup) -> BTreeMap<Ipv4Addr, Associations> {
         let agents = self.known_agents(own).into_iter();
