@@ -53,6 +53,19 @@ def test_simulate_shows_the_gap_of_each_move() -> None:
     rows = [line.split() for line in said.splitlines() if line.startswith("mn ")]
     assert [(row[1], row[2]) for row in rows] == [("elsewhere", "3"), ("home", "8")]
     assert all(0 < float(gap) < 1000 for row in rows for gap in row[3:5])
+    assert "rounds" not in said
+
+
+def test_simulate_shows_what_each_move_of_a_node_with_a_gateway_says() -> None:
+    # An edit of what a scenario has from its base, which is of the same study.
+    said = lab("simulate", "walk-agent", "--set", "link.access.delay=50 ms").stdout
+    (head,) = (line for line in said.splitlines() if "moved to" in line)
+    assert head.split()[-3:] == ["rounds", "message", "bytes"]
+    rows = [line.split() for line in said.splitlines() if line.startswith("mn ")]
+    moves = [row for row in rows if row[1] != "dropped"]
+    places = ["visited", "hotel", "company", "branch", "agent", "visited", "agent", "visited"]
+    assert [row[1] for row in moves] == [*places, "home"]
+    assert [row[-2] for row in moves] == ["5", "1", "1", "2", "1", "5", "1", "5", "1"]
 
 
 def test_a_picture_says_of_which_packets_and_that_it_shows_bounds(tmp_path: Path) -> None:

@@ -234,14 +234,18 @@ def _arrivals(console: Console, model: Mapping[str, Any] | None, run: Mapping[st
 
 
 def _moves(console: Console, nodes: Sequence[Mapping[str, Any]]) -> None:
-    """The gap of each move: until the node was reachable, and until data came to it there."""
-    right = ("at, s", "reachable after, ms", "data after, ms")
+    """The gap of each move: until the node was reachable, and until data came to it there. Where
+    nodes have gateways, the messages of their moves, too."""
+    moves = [(node["station"], move) for node in nodes for move in node.get("moves", ())]
+    told = ("rounds", "message_bytes") if any("rounds" in move for _, move in moves) else ()
+    names = tuple(name.replace("_", " ") for name in told)
+    right = ("at, s", "reachable after, ms", "data after, ms", *names)
     table = _table("node", "moved to", *right, right=right)
-    for node in nodes:
-        for move in node.get("moves", ()):
-            gaps = (move["gap_s"], move["data_gap_s"])
-            cells = ("-" if gap is None else significant(gap * 1e3) for gap in gaps)
-            table.add_row(node["station"], move["to"], significant(move["at_s"]), *cells)
+    for station, move in moves:
+        gaps = (move["gap_s"], move["data_gap_s"])
+        cells = ["-" if gap is None else significant(gap * 1e3) for gap in gaps]
+        cells += [f"{move[name]:,}" if name in move else "" for name in told]
+        table.add_row(station, move["to"], significant(move["at_s"]), *cells)
     if table.row_count:
         _show(console, table)
 

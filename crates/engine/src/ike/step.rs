@@ -50,6 +50,15 @@ impl Step {
         )
     }
 
+    /// Whether who sends it waits for an answer, of either version.
+    pub fn wants_answer(self) -> bool {
+        let is_answered = matches!(
+            self,
+            Self::Main(1 | 3 | 5) | Self::Aggressive(1) | Self::Quick(1) | Self::Config(1)
+        );
+        is_answered || self.is_request()
+    }
+
     /// Whether the message comes before any answer of the peer.
     pub fn is_first(self) -> bool {
         matches!(

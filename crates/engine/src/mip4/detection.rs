@@ -162,7 +162,9 @@ impl Detection {
     /// ours for a while.
     pub fn hear(&mut self, agent: Ipv4Addr, view: &View, now: Instant) -> Hearing {
         let is_bare = view.place == Some(Attachment::Visiting);
-        let may_be_inside = is_bare && view.outside != Outside::None && self.ours.contains(&agent);
+        // What has proven it needs no trial: a new one would end the registration.
+        let is_open = is_bare && !view.is_inside && view.outside != Outside::None;
+        let may_be_inside = is_open && self.ours.contains(&agent);
         if !may_be_inside {
             return Hearing::Believe;
         }

@@ -6,6 +6,7 @@
 //! bound of n ([`crate::plane::Notice::StoreN`]) counts as stored at once.
 
 mod foreign;
+mod inside;
 mod secured;
 
 use std::collections::{BTreeSet, VecDeque};

@@ -5,11 +5,13 @@
 //! link, a packet of its own stack, a timer of control. The output of a job leaves when the job's
 //! time is over. The stack itself costs nothing. Left out: its own ICMP errors, and fragmentation
 //! of IPv6 packets at the source: a packet that is too large for a link is dropped there. Path MTU
-//! discovery is that of tunnels of Mobile IPv4 and of the stack; a NAT lets no report in.
+//! discovery is that of tunnels of Mobile IPv4 and of the stack; a gateway says what its tunnels
+//! carry, and a NAT lets no report in.
 
 pub mod agent;
 mod carried;
 pub mod control;
+pub mod detection;
 pub mod entrance;
 pub mod mobile;
 mod nested;
@@ -37,6 +39,7 @@ use crate::time::nanoseconds;
 pub use agent::Agent;
 pub use carried::since;
 pub use control::{Control, Log, Message};
+pub use detection::Detection;
 pub use entrance::Entrance;
 pub use mobile::Mobile;
 pub use part::Part;
@@ -202,12 +205,13 @@ impl Host {
             if let (Some(stack), Some(home)) = (&mut stack, mobile.home_address()) {
                 stack.set_address(home);
             }
-            let is_told = matches!(part, Part::Mobile(_)) || entrance.roaming.is_some();
+            let is_told = matches!(part, Part::Mobile(_)) || entrance.has_machines();
             if entrance.is_in() && is_told {
                 jobs.push_back(Job::Address);
             }
         }
-        if let (Some(within), None) = (&mut entrance.within, &entrance.roaming) {
+        let is_told_later = entrance.has_machines();
+        if let Some(within) = entrance.within.as_mut().filter(|_| !is_told_later) {
             within.come_to(config.addresses[0], Instant(0));
         }
         Self {
@@ -497,7 +501,7 @@ impl Host {
                 return seconds;
             }
             Job::Wake => self.wake_job(now),
-            Job::Address if self.entrance.roaming.is_some() => self.place_job(now),
+            Job::Address if self.entrance.has_machines() => self.place_job(now),
             Job::Address => match &mut self.part {
                 Part::Mobile(mobile) => {
                     let place = self.config.addresses[0];
@@ -539,13 +543,17 @@ impl Host {
         if self.config.is_router {
             return self.route_job(octets, (&flow, port), next, now);
         }
-        let Some(octets) = self.register_job(octets, &flow, now) else {
+        let octets = self.clear_job(octets, &flow, now);
+        let Some(octets) = octets.and_then(|it| self.register_job(it, &flow, now)) else {
             return self.part_seconds();
         };
         let is_ours = self.config.addresses.contains(&flow.destination);
+        let control = self.part.control();
+        // A station inside reaches its gateway from behind.
+        let is_inward = port != Port(0) && !(is_ours && control.is_some_and(|it| it.takes(&flow)));
         match &self.part {
             Part::Wall(_) | Part::Agent(_) => return self.gate_job(octets, (&flow, port), now),
-            _ if port != Port(0) => return self.outward(octets, now),
+            _ if is_inward => return self.outward(octets, now),
             Part::Mobile(_) => return self.mobile_job(octets, &flow, is_ours, now),
             Part::Plain | Part::Control(_) => {}
         }

@@ -12,6 +12,7 @@ mod blueprint;
 mod build;
 pub mod flows;
 mod handshakes;
+mod inside;
 mod mobility;
 pub mod moved;
 mod outcome;
@@ -20,6 +21,7 @@ mod scripts;
 mod skip;
 #[cfg(test)]
 pub(super) mod tests;
+mod told;
 mod tunnel;
 mod ways;
 
@@ -37,6 +39,7 @@ pub use admitted::Parts;
 pub use blueprint::{Blueprint, Joint, NodeBlueprint, Programs};
 pub use flows::Flowed;
 pub use outcome::{Cut, Drops, Exchange, Outcome, RoundTrips, Row, Streamed, Transferred};
+pub use told::Told;
 pub use tunnel::{Proof, Tunnel};
 pub(crate) use ways::{Said, Way};
 

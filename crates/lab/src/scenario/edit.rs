@@ -93,7 +93,7 @@ fn step<'a>(item: &'a mut Item, part: &str, key: &str) -> Result<&'a mut Item, F
 }
 
 /// The text as a TOML value if it is one, otherwise as a string.
-fn value(key: &str, text: &str) -> Item {
+pub(super) fn value(key: &str, text: &str) -> Item {
     let parsed = parse(EDIT, &format!("value = {text}")).ok();
     let found = parsed.and_then(|item| match item.value {
         // A text with a line break could define further keys.

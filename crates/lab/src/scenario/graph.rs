@@ -11,6 +11,7 @@
 //! families.
 
 pub mod crossing;
+mod inside;
 mod range;
 pub mod route;
 mod segments;
@@ -145,22 +146,6 @@ impl Graph {
     pub fn hop(&self, node: usize, to: usize) -> Option<&Hop> {
         let mut hops = self.hops.iter();
         hops.find(|hop| hop.node == node && hop.to == to)
-    }
-
-    /// Whether a node is in the networks behind a gateway.
-    pub fn is_behind(&self, node: usize, gateway: usize) -> bool {
-        let inward = self.ports_of(gateway).find(|port| port.is_near);
-        let Some((inward, own)) = inward.zip(self.ports_of(node).next()) else {
-            return false;
-        };
-        let hop = self.hop(gateway, own.segment);
-        hop.is_some_and(|hop| hop.link == inward.link)
-    }
-
-    /// The segment behind a gateway.
-    pub fn behind(&self, gateway: usize) -> Option<&Segment> {
-        let mut segments = self.segments.iter();
-        segments.find(|segment| segment.behind == Some(gateway))
     }
 
     /// The ports that share the near side of a link at any time.
@@ -495,7 +480,7 @@ impl Graph {
                 let gateways = gateways.filter(|to| scenario.nodes[*to].is_gateway());
                 let near = gateways.map(|to| {
                     let start = self.start(from, to, scenario);
-                    (self.distance(start, to, scenario), to)
+                    (self.way(scenario, (from, to), start), to)
                 });
                 let near = near.filter(|(distance, _)| distance.is_some());
                 let is_named = self.tunnels.iter().any(|tunnel| tunnel.from == from);
@@ -507,11 +492,7 @@ impl Graph {
         }
         for tunnel in &self.tunnels {
             let start = self.start(tunnel.from, tunnel.to, scenario);
-            if self.distance(start, tunnel.to, scenario).is_none() {
-                let (from, to) = (&scenario.nodes[tunnel.from], &scenario.nodes[tunnel.to]);
-                let what = format!("no path leads from '{}' to '{}'", from.name, to.name);
-                return Err(scenario.fault(&["layer", "link"], what));
-            }
+            self.check_way(scenario, tunnel, start)?;
         }
         Ok(())
     }

@@ -82,6 +82,11 @@ impl Scenario {
             return Err(self.fault(&[&tunnel.policy_key], why));
         }
         self.check_outside(&setup, &graph)?;
+        for (tunnel, set) in graph.tunnels.iter().zip(&setup.tunnels) {
+            if !set.trusted.is_empty() {
+                graph.check_asking(self, (tunnel, set.is_tunnel))?;
+            }
+        }
         Ok(Resolved {
             setup,
             links: self.whole_links(),

@@ -199,6 +199,7 @@ fn an_agent_that_may_be_inside_is_tried_once_on_each_link() {
         let step = node.step(at(22));
         assert_eq!((step.connect, step.attach), (Some(false), None));
         assert_eq!(node.detection.deadline(), None);
+        assert_eq!(node.hear(OURS, at(23)), Hearing::Believe);
         assert_eq!(node.step(at(40)), Step::default());
     }
     // On a link with an address the node asks by itself.

@@ -252,16 +252,27 @@ impl Control {
 
     /// The host has another address. Packets with the former one are not sent.
     pub(super) fn attach(&mut self, address: IpAddr) {
-        self.sender.addresses[0] = address;
-        self.endpoint.addresses[0] = address;
+        for own in [&mut self.sender.addresses, &mut self.endpoint.addresses] {
+            match own.first_mut() {
+                Some(first) => *first = address,
+                None => own.push(address),
+            }
+        }
+    }
+
+    /// The host has no address on its present link.
+    pub(super) fn detach(&mut self) {
+        self.sender.addresses.clear();
+        self.endpoint.addresses.clear();
     }
 
     /// Tells the node which addresses it has.
     pub(super) fn moved(&mut self, now: Instant, sends: &mut Vec<Send>) {
-        if self.log.stays.len() < LOG_ENTRIES {
+        let own = self.sender.addresses.first().copied();
+        if let Some(address) = own.filter(|_| self.log.stays.len() < LOG_ENTRIES) {
             self.log.stays.push(Stay {
                 since: now,
-                address: self.sender.addresses[0],
+                address,
                 answered: None,
                 heard: None,
             });

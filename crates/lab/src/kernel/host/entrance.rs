@@ -8,7 +8,7 @@ use engine::time::Instant;
 use wire::ip::Flow;
 
 use super::supplicant::Frame;
-use super::{Host, Job, Mobile, Part, Send, Supplicant};
+use super::{Detection, Host, Job, Mobile, Part, Send, Supplicant};
 use crate::kernel::cpu::PacketCosts;
 use crate::kernel::queue::Lane;
 use crate::kernel::{Port, Stage};
@@ -34,6 +34,8 @@ pub struct Entrance {
     pub within: Option<Box<Mobile>>,
     /// That address.
     pub inner: Option<IpAddr>,
+    /// What such a node knows of its place; none: it is outside.
+    pub detection: Option<Detection>,
     /// Its address on its present link, if that is not the first of its addresses.
     pub place: Option<IpAddr>,
     /// The connection that it brings up when it is on the link and registered.
@@ -54,6 +56,11 @@ impl Entrance {
         self.begins.is_none() && self.supplicant.as_ref().is_none_or(Supplicant::is_in)
     }
 
+    /// Whether it has machines of its own that are told each of its places.
+    pub(super) fn has_machines(&self) -> bool {
+        self.roaming.is_some() || self.detection.is_some()
+    }
+
     /// The connection to bring up by now.
     fn take_connection(&mut self) -> Option<String> {
         let roaming = self.roaming.as_ref();
@@ -65,8 +72,9 @@ impl Entrance {
     pub(super) fn due(&self) -> Option<Instant> {
         let machines = self.roaming.iter().chain(&self.within);
         let machines = machines.filter(|_| self.is_in());
-        let due = machines.filter_map(|mobile| mobile.due()).min();
-        self.begins.or(due)
+        let due = machines.filter_map(|mobile| mobile.due());
+        let detection = self.detection.as_ref().and_then(Detection::due);
+        self.begins.or(due.chain(detection).min())
     }
 
     /// Its machines of Mobile IPv4, the outer one first.
@@ -165,8 +173,10 @@ impl Host {
         let place = self.entrance.place.unwrap_or(self.config.addresses[0]);
         self.entrance.look(place);
         self.note_place(now);
-        if let Some(roaming) = &mut self.entrance.roaming {
-            roaming.attach(place, now, &mut self.sends);
+        match &mut self.entrance.roaming {
+            _ if self.entrance.detection.is_some() => self.come_to_link(place, now),
+            Some(roaming) => roaming.attach(place, now, &mut self.sends),
+            None => {}
         }
     }
 

@@ -9,10 +9,11 @@ use engine::mip4::endpoint::{Effect, Endpoint};
 use engine::mip4::mobile_node::{Attachment, State};
 use engine::mip4::security::Approach;
 use engine::plane::TooBig;
+use engine::sa::Via;
 use engine::time::Instant;
 use engine::work::Work;
 use wire::ip::{Flow, protocol};
-use wire::mip4::SOLICITATION;
+use wire::mip4::{Message, SOLICITATION};
 
 use super::Send;
 use super::carried::{Datagrams, Meter, Takes, bytes_of};
@@ -36,6 +37,23 @@ pub struct Log {
     pub failures: Vec<String>,
     /// The first places of a node.
     pub places: Vec<Stay>,
+    /// The first registrations that a home agent has heard, and its replies.
+    pub registrations: Vec<Registration>,
+}
+
+/// A message of a registration, as a home agent sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Registration {
+    /// When it came or left.
+    pub at: Instant,
+    /// The home address that it is about.
+    pub home: Ipv4Addr,
+    /// Whether it is a request.
+    pub is_request: bool,
+    /// The same in all copies of a request.
+    pub identification: u64,
+    /// Octets of its UDP payload.
+    pub bytes: usize,
 }
 
 /// A node came to a place.
@@ -54,6 +72,8 @@ pub struct Mobile {
     endpoint: Endpoint,
     /// A mobile node's home address and the prefix of its home network.
     home: Option<(Ipv4Addr, Network)>,
+    /// A mobile node's home agent.
+    agent: Option<Ipv4Addr>,
     /// Whether a mobile node is on its home link.
     is_home: bool,
     /// How packets get to the firewalls of a node with SKIP, by its address.
@@ -108,6 +128,13 @@ impl Mobile {
         self
     }
 
+    /// The address of a node's home agent.
+    #[must_use]
+    pub fn with_agent(mut self, agent: Ipv4Addr) -> Self {
+        self.agent = Some(agent);
+        self
+    }
+
     /// A home agent.
     pub fn home_agent(endpoint: Endpoint) -> Self {
         Self::new(endpoint, None)
@@ -117,6 +144,7 @@ impl Mobile {
         Self {
             endpoint,
             home,
+            agent: None,
             is_home: false,
             approaches: BTreeMap::new(),
             visits: BTreeSet::new(),
@@ -136,7 +164,16 @@ impl Mobile {
 
     /// The address of its programs, whatever link it is on.
     pub(super) fn home_address(&self) -> Option<IpAddr> {
-        self.home.map(|(address, _)| address.into())
+        self.home().map(IpAddr::V4)
+    }
+
+    /// The same.
+    pub(super) fn home(&self) -> Option<Ipv4Addr> {
+        self.home.map(|(address, _)| address)
+    }
+
+    pub(super) fn agent(&self) -> Option<IpAddr> {
+        self.agent.map(IpAddr::V4)
     }
 
     pub(super) fn is_guest(&self) -> bool {
@@ -157,8 +194,8 @@ impl Mobile {
 
     /// Whether packets for its home address reach it.
     pub fn is_reachable(&self) -> bool {
-        let last = self.log.states.last();
-        last.is_some_and(|(_, state)| *state != State::Unreachable)
+        let state = self.endpoint.state();
+        state.is_some_and(|state| state != State::Unreachable)
     }
 
     pub(super) fn due(&self) -> Option<Instant> {
@@ -187,29 +224,36 @@ impl Mobile {
 
     /// The host has this address on its present link.
     pub(super) fn attach(&mut self, address: IpAddr, now: Instant, sends: &mut Vec<Send>) {
-        let IpAddr::V4(care_of) = address else {
+        let Some(attachment) = self.look(address) else {
             return;
         };
-        if self.home.is_none() && !self.is_guest {
-            return; // a home agent
-        }
-        let is_home = |(_, (first, last)): (_, Network)| (first..=last).contains(&address);
-        self.is_home = self.home.is_some_and(is_home);
         self.log.asked = None;
         self.come_to(address, now);
-        if let Some(approach) = self.approaches.get(&care_of) {
-            self.endpoint.set_approach(*approach);
-        }
-        let attachment = match self.is_home {
-            true => Attachment::Home,
-            false if self.visits.contains(&care_of) => Attachment::Visiting,
-            false => Attachment::Colocated(care_of),
-        };
         self.endpoint.attach(attachment, now);
         self.drain(now, sends);
     }
 
-    /// It is attached through a tunnel of this host, whatever link it is on.
+    /// What its present link is, where the graph gives it this address. None at a home agent.
+    pub(super) fn look(&mut self, address: IpAddr) -> Option<Attachment> {
+        let IpAddr::V4(care_of) = address else {
+            return None;
+        };
+        if self.home.is_none() && !self.is_guest {
+            return None; // a home agent
+        }
+        let is_home = |(_, (first, last)): (_, Network)| (first..=last).contains(&address);
+        self.is_home = self.home.is_some_and(is_home);
+        if let Some(approach) = self.approaches.get(&care_of) {
+            self.endpoint.set_approach(*approach);
+        }
+        Some(match self.is_home {
+            true => Attachment::Home,
+            false if self.visits.contains(&care_of) => Attachment::Visiting,
+            false => Attachment::Colocated(care_of),
+        })
+    }
+
+    /// It is attached in this way, whatever link it is on.
     pub(super) fn attach_as(
         &mut self,
         attachment: Attachment,
@@ -218,6 +262,39 @@ impl Mobile {
     ) {
         self.endpoint.attach(attachment, now);
         self.drain(now, sends);
+    }
+
+    /// As [`Endpoint::probe`].
+    pub(super) fn probe(&mut self, own: Option<Ipv4Addr>, now: Instant, sends: &mut Vec<Send>) {
+        self.endpoint.probe(own, now);
+        self.drain(now, sends);
+    }
+
+    /// As [`Endpoint::leave_from`].
+    pub(super) fn leave_from(&mut self, own: Ipv4Addr, now: Instant, sends: &mut Vec<Send>) {
+        self.endpoint.leave_from(own, now);
+        self.drain(now, sends);
+    }
+
+    /// As [`Endpoint::rejoin`].
+    pub(super) fn rejoin(&mut self, now: Instant, sends: &mut Vec<Send>) {
+        self.endpoint.rejoin(now);
+        self.drain(now, sends);
+    }
+
+    /// As [`Endpoint::is_proven_inside`].
+    pub(super) fn is_proven_inside(&self) -> bool {
+        self.endpoint.is_proven_inside()
+    }
+
+    /// As [`Endpoint::attachment`].
+    pub(super) fn attachment(&self) -> Option<Attachment> {
+        self.endpoint.attachment()
+    }
+
+    /// As [`Endpoint::secured`].
+    pub(super) fn secured(&self) -> Option<Ipv4Addr> {
+        self.endpoint.secured()
     }
 
     /// The host has come to its present place, with this address there.
@@ -264,6 +341,9 @@ impl Mobile {
             return Vec::new();
         };
         let bytes = bytes_of(&mut octets, flow, &path);
+        if path.via == Via::UdpWithType {
+            self.log_registration(bytes, now);
+        }
         self.endpoint.receive(path, bytes, now);
         self.drain(now, sends)
     }
@@ -336,6 +416,7 @@ impl Mobile {
                     self.log.sent += 1;
                     self.log.asked.get_or_insert(now);
                     self.log.sent_bytes += payload.len() as u64;
+                    self.log_registration(&payload, now);
                     let mut packet = self.datagrams.packet(
                         ((*from.ip()).into(), from.port()),
                         ((*to.ip()).into(), to.port()),
@@ -373,6 +454,26 @@ impl Mobile {
             }
         }
         opened
+    }
+
+    /// Notes a message at a home agent.
+    fn log_registration(&mut self, payload: &[u8], now: Instant) {
+        let is_agent = self.home.is_none() && !self.is_guest;
+        if !is_agent || self.log.registrations.len() >= LOG_ENTRIES {
+            return;
+        }
+        let (home, is_request, identification) = match Message::parse(payload) {
+            Ok((Message::Request(it), _)) => (it.home_address, true, it.identification),
+            Ok((Message::Reply(it), _)) => (it.home_address, false, it.identification),
+            _ => return,
+        };
+        self.log.registrations.push(Registration {
+            at: now,
+            home,
+            is_request,
+            identification,
+            bytes: payload.len(),
+        });
     }
 
     fn fail(&mut self, what: String) {

@@ -1,11 +1,9 @@
 //! A mobile node outside of its home network, behind a VPN gateway: Mobile IPv4 with the inner
 //! address of its tunnel as care-of address (RFC 5266), and around the tunnel Mobile IPv4 again, if
 //! a home agent outside keeps its outer address (RFC 5265). Each is a machine of its own, and what
-//! one sends goes into the next.
-//!
-//! Left out: the question in clear whether a link is inside. These nodes are outside.
+//! one sends goes into the next. A node that is sometimes inside asks where it is (`detection`).
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use engine::mip4::mobile_node::Attachment;
 use engine::time::Instant;
@@ -38,17 +36,18 @@ impl Host {
         }
     }
 
-    /// Puts a packet of our stack into the innermost tunnel. Returns the seconds of the work.
+    /// Puts a packet of our stack into the innermost tunnel, or onto a link inside as it is.
+    /// Returns the seconds of the work.
     pub(super) fn outward_home(&mut self, octets: Vec<u8>, now: Instant) -> f64 {
         let flow = Flow::of(&octets).ok();
-        let within = self.entrance.within.as_mut();
-        let within = within.filter(|it| flow.is_some_and(|flow| it.carries(&flow)));
-        match within {
-            Some(within) => {
+        let is_inside = self.is_inside();
+        match &mut self.entrance.within {
+            Some(within) if flow.is_some_and(|flow| within.carries(&flow)) => {
                 let told = within.seal(octets, now, &mut self.sends);
                 self.sends.extend(told.into_iter().map(Send::Own));
             }
-            None => self.dropped.clear += 1,
+            Some(within) if is_inside && within.sends_plain() => self.sends.push(Send::Out(octets)),
+            _ => self.dropped.clear += 1,
         }
         self.part_seconds()
     }
@@ -73,7 +72,10 @@ impl Host {
         if self.entrance.within.is_none() {
             return 0.0;
         }
-        self.follow_tunnel(now);
+        match self.entrance.detection {
+            Some(_) => self.detect(now),
+            None => self.follow_tunnel(now),
+        }
         let mut seconds = 0.0;
         for send in std::mem::take(&mut self.sends) {
             match send {
@@ -118,7 +120,9 @@ impl Host {
                 continue;
             };
             let flow = Flow::of(&octets).ok();
-            match flow.filter(|flow| Some(flow.source) == own) {
+            // It asks all on its link for an agent past all tunnels.
+            let is_to_all = |flow: &Flow| flow.destination == IpAddr::V4(Ipv4Addr::BROADCAST);
+            match flow.filter(|flow| Some(flow.source) == own && !is_to_all(flow)) {
                 None => self.sends.push(Send::Out(octets)),
                 Some(flow) if roaming.carries(&flow) => {
                     let told = roaming.seal(octets, now, &mut self.sends);

@@ -132,10 +132,25 @@ impl Host {
         let clear = octets.len() as f64;
         let destination = || Some(Flow::of(&octets).ok()?.destination);
         let costs = self.config.costs.of_peer(destination);
-        if control.seal(octets, now, &mut self.sends) {
-            costs.seal.at(clear)
-        } else {
-            0.0
+        let before = self.sends.len();
+        let seconds = match control.seal(octets, now, &mut self.sends) {
+            true => costs.seal.at(clear),
+            false => 0.0,
+        };
+        self.tell_sender(before);
+        seconds
+    }
+
+    /// What the planes say of a packet from behind us goes back there, from this output on.
+    fn tell_sender(&mut self, first: usize) {
+        for send in &mut self.sends[first..] {
+            let Send::Own(packet) = send else { continue };
+            let to = Flow::of(packet).ok().map(|flow| flow.destination);
+            let mut routes = self.config.routes.iter();
+            let is_behind = |to| routes.any(|(first, last, _)| (*first..=*last).contains(&to));
+            if to.is_some_and(is_behind) {
+                *send = Send::Out(std::mem::take(packet));
+            }
         }
     }
 

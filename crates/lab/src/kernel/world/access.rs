@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use engine::mip4::tunnel::UdpWish;
 use engine::time::{Duration, Instant};
-use wire::ip::ipv4;
+use wire::ip::{ipv4, udp};
 
 use super::blueprint::Blueprint;
 use super::mobility;
@@ -12,10 +13,12 @@ use super::mobility;
 use crate::kernel::Target;
 use crate::kernel::dialogue::Script;
 use crate::kernel::host::stack::Security;
-use crate::kernel::host::{Entrance, Protects, Supplicant};
+use crate::kernel::host::{Detection, Entrance, Protects, Supplicant};
 use crate::scenario::graph::setup::TunnelSetup;
 use crate::scenario::{Network, Role};
 
+/// The header in UDP of a tunnel to a home agent (RFC 3519 §3.3).
+const TUNNEL_BYTES: usize = 4;
 /// When measured stations ask for access: the tunnels of all others are up by then.
 const BEGINS: Duration = Duration::from_secs(10);
 
@@ -59,7 +62,11 @@ pub(super) fn entrance(
     let is_measured = blueprint.is_measured(index);
     let script = script.filter(|_| is_measured);
     let has_tunnel = !blueprint.tunnels_at(index).is_empty();
-    let waiting = blueprint.tunnels_at(index).into_iter().next();
+    let tunnel = blueprint.tunnels_at(index).into_iter().next();
+    let (asking, waiting) = match tunnel {
+        Some((tunnel, set)) if !set.trusted.is_empty() => (Some(tunnel), None),
+        other => (None, other),
+    };
     let has_outer = !blueprint.outers(index).is_empty();
     let waiting = waiting.filter(|(_, set)| is_measured && set.is_at_router || has_outer);
     let goes_home = blueprint.goes_home(index);
@@ -80,6 +87,10 @@ pub(super) fn entrance(
         routers: blueprint.routers(index),
         roaming: roaming.map(Box::new),
         within: within.flatten().map(Box::new),
+        detection: asking.map(|tunnel| {
+            let ours = blueprint.agents_that_may_be_inside(index);
+            Detection::new(tunnel.connection_name(), ours)
+        }),
         place: first.map(|port| port.address),
         connection: waiting.map(|(tunnel, _)| tunnel.connection_name()),
         ..Entrance::default()
@@ -193,8 +204,15 @@ impl Blueprint {
                 let header = ipv4::HEADER_LEN as u32;
                 u32::from(self.carried_mtu(mtu)).saturating_sub(header)
             }
-            _ if set.leads_home && !self.outers(set.from).is_empty() => {
-                mtu.saturating_sub(ipv4::HEADER_LEN as u32)
+            _ if set.leads_home => {
+                let around = self.outers(set.from).into_iter();
+                let around = around.map(|outer| match outer.layer.udp {
+                    UdpWish::Never => ipv4::HEADER_LEN,
+                    UdpWish::BehindNat | UdpWish::Always => {
+                        ipv4::HEADER_LEN + udp::HEADER_LEN + TUNNEL_BYTES
+                    }
+                });
+                mtu.saturating_sub(around.max().unwrap_or_default() as u32)
             }
             _ => mtu,
         }

@@ -145,6 +145,9 @@ impl World {
 /// Whether a station's data can go.
 pub(super) fn is_on(host: &Host) -> bool {
     let entrance = &host.entrance;
+    if entrance.is_in() && host.is_inside() {
+        return true;
+    }
     let mobile = entrance.roaming.as_deref().or(host.part.mobile());
     let is_found = mobile.is_none_or(Mobile::is_reachable);
     let control = host.part.control();

@@ -271,6 +271,10 @@ impl<'a> Builder<'a> {
             let hop = behind.and_then(|behind| graph.hop(index, behind));
             if let Some(port) = hop.and_then(|hop| graph.port(index, hop.link)) {
                 fork.lead(set.pool.first, set.pool.last(), self.onto(port));
+                // A station that comes inside reaches the gateway itself, to end its tunnel.
+                if !set.trusted.is_empty() {
+                    fork.lead_one(set.gateway, self.onto(port));
+                }
             }
         }
         fork
@@ -507,7 +511,7 @@ impl<'a> Builder<'a> {
             let waits = blueprint.is_measured(index);
             tunnel.station_of_router(set, mtu_of(set), waits)
         } else if node.role == Role::Station {
-            let waits = !blueprint.outers(index).is_empty();
+            let waits = !blueprint.outers(index).is_empty() || !set.trusted.is_empty();
             tunnel.station(set.gateway, inside, mtu_of(set), waits)
         } else {
             Tunnel::gateway(&tunnels, inside, mtu_of)

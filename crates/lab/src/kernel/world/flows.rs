@@ -117,7 +117,10 @@ impl World {
         self.kernel.start()?;
         self.lose_earlier()?;
         let exchanges = self.handshakes()?;
-        let is_up = exchanges.iter().all(|exchange| exchange.is_up) && self.are_on()?;
+        let tunnels = self.blueprint.graph.tunnels.iter().zip(&exchanges);
+        let mut tunnels = tunnels.map(|(ends, exchange)| (ends.from, exchange.is_up));
+        let is_up = tunnels.all(|(station, is_up)| is_up || self.is_inside(station));
+        let is_up = is_up && self.are_on()?;
         if self.blueprint.has_radio() {
             // Flows begin at one time of agents' clocks, however long the access took.
             let now = self.kernel.now().0;
@@ -381,13 +384,17 @@ impl World {
             whole.into_iter().skip(exchange.messages.len()).collect()
         };
         let tunnels = tunnels.zip(&self.blueprint.tunnels);
-        let told = tunnels.map(|((tunnel, exchange), set)| Tunnelled {
-            station: name(tunnel.from),
-            gateway: name(tunnel.to),
-            moved: moved(tunnel.to),
-            moves: self.tunnel_moves(tunnel.from),
-            later: later((tunnel.from, tunnel.to), &exchange, set.is_outer_v6),
-            exchange,
+        let told = tunnels.map(|((tunnel, seen), set)| {
+            let (ends, is_v6) = ((tunnel.from, tunnel.to), set.is_outer_v6);
+            let exchange = self.first_exchange(seen, ends, is_v6);
+            Tunnelled {
+                station: name(tunnel.from),
+                gateway: name(tunnel.to),
+                moved: moved(tunnel.to),
+                moves: self.tunnel_moves(tunnel.from),
+                later: later(ends, &exchange, is_v6),
+                exchange,
+            }
         });
         told.collect()
     }

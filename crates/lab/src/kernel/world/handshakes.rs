@@ -1,4 +1,5 @@
-//! How the tunnels of a world come up, and what their stations saw of it.
+//! How the tunnels of a world come up, and what their stations saw of it. A station that begins
+//! inside needs none yet.
 //!
 //! A tunnel that goes on from a lost session (RFC 5723) has had one before: it comes up, its
 //! gateway crashes and begins anew with what it has kept, and its station notices by its probes
@@ -9,7 +10,7 @@ use engine::ike::Step;
 use super::build::anew;
 use super::{Exchange, PATIENCE, World};
 use crate::kernel::host::{Control, Log, Part};
-use crate::kernel::{Kernel, KernelFault};
+use crate::kernel::{Host, Kernel, KernelFault};
 
 impl World {
     /// Waits for all tunnels. Returns what each client saw, in the order of the graph's tunnels.
@@ -95,16 +96,41 @@ impl World {
         ends.collect()
     }
 
-    /// Runs until all tunnels are up, or patience ends.
+    /// Whether a station is inside, where it needs no tunnel.
+    pub(super) fn is_inside(&self, station: usize) -> bool {
+        is_inside(&self.kernel, self.number(station))
+    }
+
+    /// The exchange of a station's first tunnel, if it began inside; `seen` is what it had said at
+    /// the beginning.
+    pub(super) fn first_exchange(
+        &self,
+        seen: Exchange,
+        (from, to): (usize, usize),
+        is_v6: bool,
+    ) -> Exchange {
+        let mut log = self.log_of(self.number(from));
+        let Some(established) = log.established.filter(|_| seen.messages.is_empty()) else {
+            return seen;
+        };
+        log.messages.retain(|message| message.at <= established);
+        let gateways = self.log_of(self.number(to));
+        Exchange::new((&log, &gateways), true, is_v6)
+    }
+
+    /// Runs until all tunnels are up that are needed, or patience ends.
     fn bring_up(&mut self) -> Result<(), KernelFault> {
         let ends = self.ends_of_tunnels();
         let is_whole = |kernel: &Kernel, gateway: u32| {
-            let wanted = ends.iter().filter(|(_, to)| *to == gateway).count() as u64;
+            let own = ends.iter().filter(|(_, to)| *to == gateway);
+            let wanted = own.filter(|(from, _)| !is_inside(kernel, *from)).count() as u64;
             control(kernel, gateway).is_some_and(|it| it.log.children >= wanted)
         };
         let all = |kernel: &Kernel| {
             let mut each = ends.iter();
-            each.all(|(from, to)| has_child(kernel, *from) && is_whole(kernel, *to))
+            each.all(|(from, to)| {
+                is_inside(kernel, *from) || has_child(kernel, *from) && is_whole(kernel, *to)
+            })
         };
         let end = self.kernel.now() + PATIENCE;
         self.kernel.run_while(end, |kernel| !all(kernel))
@@ -113,6 +139,10 @@ impl World {
 
 fn control(kernel: &Kernel, host: u32) -> Option<&Control> {
     kernel.host(host).and_then(|host| host.part.control())
+}
+
+fn is_inside(kernel: &Kernel, host: u32) -> bool {
+    kernel.host(host).is_some_and(Host::is_inside)
 }
 
 fn has_child(kernel: &Kernel, host: u32) -> bool {

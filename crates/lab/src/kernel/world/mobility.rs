@@ -19,6 +19,8 @@ use crate::kernel::host::{Agent, Mobile};
 use crate::scenario::Role;
 use crate::scenario::graph::setup::MobileSetup;
 
+/// How long a node inside believes the last answer that said so: the program's default.
+const MONITOR: Duration = Duration::from_secs(60);
 /// The longest lifetime that home agents grant: they take what a scenario asks for.
 const MAX_LIFETIME_S: u16 = u16::MAX - 1;
 /// Seconds between keepalives in UDP tunnels (RFC 3519 §4.9).
@@ -82,11 +84,11 @@ fn agent(blueprint: &Blueprint, index: usize) -> Option<Mobile> {
                 associations: associations(blueprint, one),
             })
             .collect(),
-        foreign_agents: BTreeMap::new(),
+        foreign_agents: blueprint.agents_inside(&clients),
         outside,
         trusts_traversal,
-        trusted: Vec::new(),
-        tunnelled: Vec::new(),
+        trusted: blueprint.trusted(&clients),
+        tunnelled: blueprint.tunnelled(&clients),
         revocation: None,
     };
     let seed = blueprint.secrets(&blueprint.nodes[index].name);
@@ -102,7 +104,7 @@ fn node(blueprint: &Blueprint, own: &MobileSetup) -> Mobile {
         nai: None,
         aaa: None,
         associations: associations(blueprint, own),
-        foreign_agents: BTreeMap::new(),
+        foreign_agents: blueprint.agents_of(own),
         lifetime: layer.lifetime_s,
         encapsulation: layer.encapsulation,
         is_reverse: layer.is_reverse,
@@ -112,7 +114,7 @@ fn node(blueprint: &Blueprint, own: &MobileSetup) -> Mobile {
         udp: layer.udp,
         firewall: blueprint.firewall(layer.station),
         hears_revocations: false,
-        monitor: None,
+        monitor: blueprint.asks(own).then_some(MONITOR),
     };
     let seed = blueprint.secrets(&blueprint.nodes[layer.station].name);
     let bits = own.network.bits;
@@ -120,6 +122,7 @@ fn node(blueprint: &Blueprint, own: &MobileSetup) -> Mobile {
     endpoint.secure(blueprint.security(layer.station));
     let network = (own.network.first, own.network.last());
     Mobile::node(endpoint, (own.home, network))
+        .with_agent(own.home_agent)
         .with_approaches(blueprint.approaches(layer.station))
         .with_visits(blueprint.visits(layer.station))
 }
@@ -143,9 +146,9 @@ pub(super) fn foreign(blueprint: &Blueprint, index: usize, mtu: u32) -> Agent {
         is_required: false,
         challenges: false,
         advertised_lifetime: ADVERTISED_S,
-        mobile_nodes: BTreeMap::new(),
+        mobile_nodes: blueprint.visitors_of(index),
         aaa: BTreeMap::new(),
-        home_agents: BTreeMap::new(),
+        home_agents: blueprint.homes_of(index),
         relays_to: None,
         revocation: None,
         udp: UdpWish::Never,
@@ -171,9 +174,19 @@ fn guest(blueprint: &Blueprint, index: usize) -> Mobile {
 
 /// A key of 128 bits that the node and its home agent have in common.
 fn associations(blueprint: &Blueprint, own: &MobileSetup) -> Associations {
-    let name = &blueprint.nodes[own.layer.station].name;
+    shared(blueprint, own.layer.station, "association", 0)
+}
+
+/// A key of 128 bits, which follows from a node's seed: `purpose` and `number` tell its keys apart.
+pub(super) fn shared(
+    blueprint: &Blueprint,
+    node: usize,
+    purpose: &str,
+    number: u64,
+) -> Associations {
+    let name = &blueprint.nodes[node].name;
     let mut key = [0; 16];
-    let mut stream = blueprint.secrets(name).stream("association", 0);
+    let mut stream = blueprint.secrets(name).stream(purpose, number);
     stream.fill(&mut key);
     let replay = ReplayProtection::Timestamps;
     let one = Association::new(FIRST_SPI, Algorithm::HmacMd5, replay, &key);

@@ -7,7 +7,8 @@ use engine::mip4::mobile_node;
 use engine::time::Instant;
 use serde::Serialize;
 
-use super::{World, seconds};
+use super::{Told, World, seconds};
+use crate::kernel::Host;
 use crate::kernel::host::mobile::Log;
 
 /// What a mobile node did.
@@ -42,6 +43,9 @@ pub struct Gap {
     /// Seconds from the move until the first packet for the node's programs came there; none: none
     /// came before the next move.
     pub data_gap_s: Option<f64>,
+    /// The messages of the move; of a mobile node with a gateway.
+    #[serde(flatten)]
+    pub told: Option<Told>,
 }
 
 /// A state of a mobile node.
@@ -80,7 +84,7 @@ impl World {
             });
             Some(Moved {
                 station: self.blueprint.nodes[station].name.clone(),
-                moves: self.gaps(station, log, host.entrance.within.is_some()),
+                moves: self.gaps(station, log, host),
                 states: states.collect(),
                 requests: log.sent,
                 requests_outside: outer.map_or(0, |it| it.log.sent),
@@ -94,13 +98,17 @@ impl World {
     /// The moves of a station with a tunnel. It is reachable when its gateway has answered.
     pub(super) fn tunnel_moves(&self, station: usize) -> Vec<Gap> {
         let stays = self.log_of(self.number(station)).stays;
-        let gaps = stays.iter().map(|stay| {
+        // Inside, the tunnel ends.
+        let stays = stays.iter();
+        let stays = stays.filter(|stay| !self.is_inside_at(station, stay.address));
+        let gaps = stays.map(|stay| {
             let after = |at: Option<Instant>| at.map(|at| seconds(stay.since, at));
             Gap {
                 at_s: seconds(Instant(0), stay.since),
                 to: self.link_of(station, stay.address),
                 gap_s: after(stay.answered),
                 data_gap_s: after(stay.heard),
+                told: None,
             }
         });
         gaps.collect()
@@ -115,22 +123,35 @@ impl World {
     }
 
     /// The moves of a node. The first place is where it begins.
-    fn gaps(&self, station: usize, log: &Log, is_nested: bool) -> Vec<Gap> {
+    fn gaps(&self, station: usize, log: &Log, host: &Host) -> Vec<Gap> {
+        let is_nested = host.entrance.within.is_some();
+        let moves_itself = is_nested && host.entrance.roaming.is_none();
+        let is_reachable = |state: &mobile_node::State| *state != mobile_node::State::Unreachable;
         let next = log.places.iter().skip(1).map(|stay| stay.since);
         let ends = next.map(Some).chain([None]);
         let stays = log.places.iter().zip(ends).skip(1);
         let gaps = stays.map(|(stay, end)| {
             let is_here = |at: Instant| at >= stay.since && end.is_none_or(|end| at < end);
             let mut states = log.states.iter().filter(|(at, _)| is_here(*at)).peekable();
+            let mut before = log
+                .states
+                .iter()
+                .rev()
+                .skip_while(|(at, _)| *at >= stay.since);
+            let goes_on = moves_itself
+                && before.next().is_some_and(|(_, state)| is_reachable(state))
+                && states.peek().is_some_and(|(_, state)| is_reachable(state));
             // Through a tunnel that moves, or whose outer address does not, it stays reachable.
-            let stayed = (is_nested && states.peek().is_none()).then_some(stay.since);
-            let reached = states.find(|(_, state)| *state != mobile_node::State::Unreachable);
-            let reached = reached.map(|(at, _)| *at).or(stayed);
+            let stayed = is_nested && (goes_on || states.peek().is_none());
+            let reached = states.find(|(_, state)| is_reachable(state));
+            let reached = reached.map(|(at, _)| *at).filter(|_| !stayed);
+            let reached = reached.or(stayed.then_some(stay.since));
             Gap {
                 at_s: seconds(Instant(0), stay.since),
                 to: self.link_of(station, stay.address),
                 gap_s: reached.map(|at| seconds(stay.since, at)),
                 data_gap_s: stay.heard.map(|at| seconds(stay.since, at)),
+                told: is_nested.then(|| self.told(station, stay.address, (stay.since, end))),
             }
         });
         gaps.collect()

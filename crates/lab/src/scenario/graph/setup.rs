@@ -91,6 +91,10 @@ pub struct TunnelSetup {
     /// (RFC 5266).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub leads_home: bool,
+    /// The networks behind the gateway, if it leads a station home that is ever in one of them:
+    /// that station asks whether it is inside (RFC 5265 §3), and its home agent trusts them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub trusted: Vec<Network>,
 }
 
 /// A port of a gateway.
@@ -187,6 +191,7 @@ impl Setup {
                 },
                 is_at_router,
                 leads_home: home_agent.is_some(),
+                trusted: graph.trusted(scenario, tunnel, home_agent.is_some() && !is_at_router),
             });
         }
         for (number, flow) in scenario.flows.iter().enumerate() {

@@ -592,6 +592,20 @@ fn the_names_of_other_texts_are_found_in_every_place() {
     let policies = ["./other.toml", "3des-md5"].map(|text| name((Kind::Policy, text)));
     assert_eq!(named(&edits).expect("a text"), policies);
     assert!(named(&["node.nobody.device=x"]).is_err());
+    // The base may have such a node.
+    let text = "base = \"other\"\n[[node]]\nname = \"mn\"\n";
+    let edits = [
+        "node.nobody.device='x'",
+        "node.nobody.mips=200",
+        "node.mn.device=y",
+    ];
+    let found = crate::scenario::named("a.toml", text, &edits);
+    let wanted = [
+        (Kind::Device, "x"),
+        (Kind::Device, "y"),
+        (Kind::Scenario, "other"),
+    ];
+    assert_eq!(found.expect("a text"), wanted.map(name));
 }
 
 #[test]
