@@ -33,11 +33,14 @@ from caravan.testbed import NamespaceError, enter
 from caravan.testbed.mobile_ip import Place
 from caravan.testbed.mvpn import BRANCH, COMPANY, HOME, HOTEL, VISITED
 from caravan.testbed.mvpn_gateway import AT_HOME, WITH_AGENT, is_inside
+from caravan.testbed.mvpn_outside import LOUNGE
 from caravan.testbed.relay import LinkConfig
 from caravan.threeways.hosts import mean, median
 from caravan.threeways.successor_bed import Paths, Seen, walked
 
 WALK = (VISITED, HOTEL, COMPANY, BRANCH, WITH_AGENT, VISITED, WITH_AGENT, VISITED, AT_HOME)
+BY_FOREIGN_AGENT = (LOUNGE, VISITED, LOUNGE)
+"""Where a home agent outside is reached through a foreign agent, and not."""
 STREET = Place("internet", "198.51.100.30/24", "198.51.100.1")
 """Outside, at the router of the internet itself."""
 BESIDES = (VISITED, STREET)
@@ -58,16 +61,22 @@ is still there, and that is no message of a move: three places outside follow ea
 
 @dataclass(frozen=True)
 class System:
-    """A successor: its document, the exchange of a move from one network outside to another, and
-    the scenario that simulates `WALK`."""
+    """A successor: its document, the exchange of a move from one network outside to another, where
+    its node goes, and the scenario that simulates that."""
 
     document: str
     moved: str
+    walk: tuple[Place, ...]
     scenario: str
 
+    @property
+    def moves(self) -> list[tuple[Place, Place]]:
+        """Each move, from home on."""
+        return list(itertools.pairwise((HOME, *self.walk)))
 
-BY_MOBIKE = System("RFC 5266", "mvpn-mobike", "walk-gateway")
-BY_AGENT = System("RFC 5265", "mvpn-agent", "walk-agent")
+
+BY_MOBIKE = System("RFC 5266", "mvpn-mobike", WALK, "walk-gateway")
+BY_AGENT = System("RFC 5265", "mvpn-agent", (*WALK, *BY_FOREIGN_AGENT), "walk-agent")
 SYSTEMS = (BY_MOBIKE, BY_AGENT)
 
 
@@ -130,7 +139,7 @@ def parts_of(system: System, former: Place, to: Place, delays: Delays) -> list[P
     if is_inside(to):
         return [Part(ASKED, inside_ms)]
     if is_outside(former, to):
-        return [Part((system.moved,), outside_ms)]
+        return [Part(("mvpn-foreign-agent" if to == LOUNGE else system.moved,), outside_ms)]
     first = [] if system == BY_MOBIKE else [Part(REGISTERED, outside_ms)]
     way_ms = outside_ms if system == BY_MOBIKE else 3 * outside_ms
     return [*first, Part(TUNNEL, way_ms), Part(REGISTERED, way_ms + inside_ms)]
@@ -176,12 +185,12 @@ def follows(system: System, former: Place, to: Place) -> bool:
 
 
 def simulated(system: System, delays: Delays) -> list[Cost]:
-    """Each move of `WALK`, with the real machines."""
+    """Each move of a system's walk, with the real machines."""
     answer = core.kernel(Question(system.scenario, tuple(edits(system, delays))))
     (node,) = answer["simulate"]["mobile"]
     moves = node["moves"]
-    if [move["to"] for move in moves] != [place.bridge for place in WALK]:
-        raise core.LabError(f"{system.scenario}: its node does not go through the places of WALK")
+    if [move["to"] for move in moves] != [place.bridge for place in system.walk]:
+        raise core.LabError(f"{system.scenario}: its node does not go through the places of a walk")
     return [
         Cost(int(one["rounds"]), float(one["message_bytes"]), float(one["data_gap_s"]))
         for one in moves
@@ -189,35 +198,38 @@ def simulated(system: System, delays: Delays) -> list[Cost]:
 
 
 def edits(system: System, delays: Delays) -> list[str]:
-    """What a scenario of the walk gets for these delays. Its list of moves begins with the home
-    link's new delay as the node leaves it, and before the last one that link has its first delay
-    again: while the node is there, what it says to its agent goes over that link twice."""
+    """What a scenario of a walk gets for these delays. Its list of moves begins with the home link's
+    new delay as the node leaves it, and before the node comes home that link has its first delay
+    again: while the node is there, what it says to its agent goes over that link twice. So it is
+    where it leaves once more."""
     links = ["access"] if system == BY_MOBIKE else ["access", "outside"]
-    gaps = [taken(system, *move, delays).gap_s for move in itertools.pairwise((HOME, *WALK))]
+    gaps = [taken(system, *move, delays).gap_s for move in system.moves]
     stay_s = max(STAY_S, 2 * max(gaps))
-    times = [1 + stay_s * number for number in range(len(WALK))]
-    last = len(WALK) + 1
-    numbers = [*range(1, len(WALK)), last]
-    return [
+    times = [1 + stay_s * number for number in range(len(system.walk))]
+    home = len(WALK) + 1
+    numbers = [*range(1, len(WALK)), home]
+    found = [
         *(f"link.{link}.delay={delays.outside_ms} ms" for link in links),
-        *(f"{key}.delay={delays.inside_ms / 2} ms" for key in ("link.home", f"move.{last - 1}")),
+        *(f"{key}.delay={delays.inside_ms / 2} ms" for key in ("link.home", f"move.{home - 1}")),
         f"move.0.delay={delays.inside_ms} ms",
-        f"move.{last - 1}.at={times[-1] - stay_s / 2} s",
-        *(f"move.{number}.at={at} s" for number, at in zip(numbers, times, strict=True)),
-        f"run.time={times[-1] + stay_s} s",
+        f"move.{home - 1}.at={times[len(WALK) - 1] - stay_s / 2} s",
     ]
+    if later := times[len(WALK) :]:
+        found += [f"move.{home + 1}.delay={delays.inside_ms} ms", f"move.{home + 1}.at={later[0]} s"]
+        numbers += range(home + 2, home + 2 + len(later))
+    found += [f"move.{number}.at={at} s" for number, at in zip(numbers, times, strict=True)]
+    return [*found, f"run.time={times[-1] + stay_s} s"]
 
 
 def rows(delays: Delays, output: Path) -> list[Row]:
-    """Each move of `WALK` in each system."""
+    """Each move of each system."""
     paths = Paths(link_of(delays.outside_ms), link_of(delays.inside_ms))
     found = []
     for system in SYSTEMS:
         own = simulated(system, delays)
         folder = output / system.document.replace(" ", "-").lower()
-        moves = itertools.pairwise((HOME, *WALK))
-        told = walked(WALK, folder, paths, has_agent_outside=system == BY_AGENT)
-        for (former, to), simulation, seen in zip(moves, own, told, strict=True):
+        told = walked(system.walk, folder, paths, has_agent_outside=system == BY_AGENT)
+        for (former, to), simulation, seen in zip(system.moves, own, told, strict=True):
             cost = taken(system, former, to, delays)
             found.append(Row(system, former, to, cost, simulation, seen))
     return found

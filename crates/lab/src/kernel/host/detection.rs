@@ -4,7 +4,7 @@
 //! tunnel. Until then, packets of programs leave and come through the tunnel alone.
 //!
 //! What happens when is in [`engine::mip4::detection`]: the host says what it sees, and does what
-//! that says. Left out: a foreign agent outside, which the scenario refuses.
+//! that says.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -57,8 +57,11 @@ impl Detection {
             is_secured: within.secured().is_some(),
             outside: match roaming {
                 None => Outside::None,
-                Some(roaming) if self.track.holds() && roaming.is_reachable() => Outside::Tunnelled,
-                Some(_) => Outside::Unreachable,
+                Some(roaming) if !self.track.holds() || !roaming.is_reachable() => {
+                    Outside::Unreachable
+                }
+                Some(roaming) if roaming.sends_plain() => Outside::ByAgent,
+                Some(_) => Outside::Tunnelled,
             },
         }
     }

@@ -368,6 +368,11 @@ impl Mobile {
         self.endpoint.carries(flow.source, flow.destination)
     }
 
+    /// Whether this is a message to a foreign agent, of a node without an address.
+    pub(super) fn asks(&self, flow: &Flow) -> bool {
+        self.attachment() == Some(Attachment::Visiting) && Self::takes(flow)
+    }
+
     /// Whether packets of the home address may leave as they are. Where a node is a guest, only its
     /// home agent may send for it if it has a reverse tunnel.
     pub(super) fn sends_plain(&self) -> bool {

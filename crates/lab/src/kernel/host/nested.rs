@@ -108,7 +108,8 @@ impl Host {
         }
     }
 
-    /// Puts what comes from the tunnel's outer address into that of the home agent outside.
+    /// Puts what comes from the tunnel's outer address into that of the home agent outside. Where a
+    /// foreign agent delivers for that one, it leaves as it is, and so do messages to the agent.
     fn go_outside(&mut self, now: Instant) {
         let Some(roaming) = &mut self.entrance.roaming else {
             return;
@@ -127,6 +128,9 @@ impl Host {
                 Some(flow) if roaming.carries(&flow) => {
                     let told = roaming.seal(octets, now, &mut self.sends);
                     self.sends.extend(told.into_iter().map(Send::Own));
+                }
+                Some(flow) if roaming.sends_plain() || roaming.asks(&flow) => {
+                    self.sends.push(Send::Out(octets));
                 }
                 Some(_) => self.dropped.clear += 1,
             }

@@ -270,8 +270,9 @@ impl World {
         let own: Vec<(usize, IpAddr)> = own.map(|port| (port.link, port.address)).collect();
         let host = self.number(station);
         let mobile = self.blueprint.setup.mobile.iter();
-        let mut mobile = mobile.filter(|it| it.layer.station == station);
-        let home = mobile.next().map(|it| it.home.into());
+        let mobile = mobile.filter(|it| it.layer.station == station);
+        let outers = self.blueprint.outers(station).into_iter();
+        let homes: Vec<IpAddr> = mobile.chain(outers).map(|it| it.home.into()).collect();
         for (link, address) in own {
             let Some(number) = self.elements.forks[link] else {
                 continue;
@@ -282,13 +283,13 @@ impl World {
             // A home agent may answer for the address.
             fork.forget_of(address, host);
             let (element, port) = (host, Port(0));
-            // A visitor is found by its home address, and hears what is sent to all.
+            // A visitor is found by its home addresses, and hears what is sent to all.
             let is_visit = self.blueprint.is_visit(link);
             let is_visit = is_visit || self.blueprint.visitor(station, link).is_some();
-            let visitor = home.filter(|_| is_visit);
-            for other in visitor.into_iter().chain([Ipv4Addr::BROADCAST.into()]) {
+            let visitor = homes.iter().filter(|_| is_visit).copied();
+            for other in visitor.chain([Ipv4Addr::BROADCAST.into()]) {
                 fork.forget_of(other, host);
-                if link == to && visitor.is_some() {
+                if link == to && is_visit && !homes.is_empty() {
                     fork.lead_one(other, Target { element, port });
                 }
             }

@@ -107,6 +107,10 @@ impl Graph {
             let key = scenario.policy_key(tunnel.from);
             return Err(scenario.fault(&[&key, "layer"], what));
         }
+        let mut outside = scenario.outside.iter();
+        if outside.any(|layer| layer.station == tunnel.from) {
+            return Ok(());
+        }
         let segments: Vec<usize> = scenario.segments_of(tunnel.from, self).collect();
         let outside = self.ports.iter().filter(|port| {
             let is_agent = scenario.nodes[port.node].role == Role::ForeignAgent;
@@ -117,7 +121,8 @@ impl Graph {
             Some(port) => {
                 let what = format!(
                     "'{}' asks whether it is inside, and outside needs an address of its own, \
-                     which no foreign agent gives: use a router in the place of '{}'",
+                     which no foreign agent gives: use a router in the place of '{}', or a home \
+                     agent outside",
                     name(tunnel.from),
                     name(port.node)
                 );
