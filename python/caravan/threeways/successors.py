@@ -198,10 +198,10 @@ def simulated(system: System, delays: Delays) -> list[Cost]:
 
 
 def edits(system: System, delays: Delays) -> list[str]:
-    """What a scenario of a walk gets for these delays. Its list of moves begins with the home link's
-    new delay as the node leaves it, and before the node comes home that link has its first delay
-    again: while the node is there, what it says to its agent goes over that link twice. So it is
-    where it leaves once more."""
+    """What a scenario of a walk gets for these delays. Its list of moves begins with the home
+    link's new delay as the node leaves it, and before the node comes home that link has its first
+    delay again: while the node is there, what it says to its agent goes over that link twice. So it
+    is where it leaves once more."""
     links = ["access"] if system == BY_MOBIKE else ["access", "outside"]
     gaps = [taken(system, *move, delays).gap_s for move in system.moves]
     stay_s = max(STAY_S, 2 * max(gaps))
@@ -215,7 +215,10 @@ def edits(system: System, delays: Delays) -> list[str]:
         f"move.{home - 1}.at={times[len(WALK) - 1] - stay_s / 2} s",
     ]
     if later := times[len(WALK) :]:
-        found += [f"move.{home + 1}.delay={delays.inside_ms} ms", f"move.{home + 1}.at={later[0]} s"]
+        found += [
+            f"move.{home + 1}.delay={delays.inside_ms} ms",
+            f"move.{home + 1}.at={later[0]} s",
+        ]
         numbers += range(home + 2, home + 2 + len(later))
     found += [f"move.{number}.at={at} s" for number, at in zip(numbers, times, strict=True)]
     return [*found, f"run.time={times[-1] + stay_s} s"]

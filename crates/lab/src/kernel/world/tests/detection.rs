@@ -36,7 +36,7 @@ const LABORATORY: &str = "[[link]]\nname = \"laboratory\"\nfrom = []\nto = \"r2\
 /// One way to the gateway and the home agent outside, and to the home agent inside.
 const DELAY_S: f64 = 0.040;
 /// What links with a rate, the next datagram and a node that looks for an agent take besides.
-const MORE_S: f64 = 0.012;
+const MORE_S: f64 = 0.014;
 
 /// With this base of the second system.
 fn catalogue(base: &str) -> Catalogue {
@@ -116,7 +116,7 @@ fn assert_walked(found: &[(&str, u64, u64, f64)], has_agent: bool) {
     let home = REGISTRATION_BYTES + TRUSTED_BYTES;
     // Through the tunnel, which follows with MOBIKE, data comes at once.
     let branch_ways = if has_agent { 4.0 } else { 0.0 };
-    let wanted = [
+    let mut wanted = vec![
         ("visited", out_rounds, out_bytes, out, 0.0),
         ("hotel", 1, moved_bytes, 2.0, 0.0),
         ("company", 1, moved_bytes, 2.0, 0.0),
@@ -128,6 +128,15 @@ fn assert_walked(found: &[(&str, u64, u64, f64)], has_agent: bool) {
         ("visited", out_rounds, again, out, 0.0),
         ("home", 1, home, 2.0, 0.0),
     ];
+    if has_agent {
+        // A foreign agent outside tunnels, and in no UDP: modes fvc, cvc, and fvc again.
+        let by_agent = REGISTRATION_BYTES;
+        wanted.extend([
+            ("lounge", out_rounds, again - outside + by_agent, out, 0.0),
+            ("visited", 1, moved_bytes, 2.0, 0.0),
+            ("lounge", 1, by_agent, 2.0, 0.0),
+        ]);
+    }
     assert_eq!(found.len(), wanted.len());
     for ((to, rounds, bytes, gap_s), it) in found.iter().zip(wanted) {
         assert_eq!((*to, *rounds, *bytes), (it.0, it.1, it.2));
@@ -275,11 +284,13 @@ fn what_such_a_node_cannot_do_is_said_with_its_place() {
     // The foreign agent's link behind it now leads outside.
     let outside = said(GATEWAY, &["link.fa.to=net"]);
     let wanted = "'mn' asks whether it is inside, and outside needs an address of its own, which \
-                  no foreign agent gives: use a router in the place of 'fa'";
+                  no foreign agent gives: use a router in the place of 'fa', or a home agent outside";
     assert!(
         outside.contains("node.fa.role: ") && outside.ends_with(wanted),
         "{outside}"
     );
+    // A home agent outside is reached through one.
+    assert_eq!(said(AGENT, &["link.fa.to=net"]), "");
 }
 
 /// What is wrong with the packets of a capture, as they pass by.
