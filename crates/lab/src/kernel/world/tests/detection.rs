@@ -284,7 +284,8 @@ fn what_such_a_node_cannot_do_is_said_with_its_place() {
     // The foreign agent's link behind it now leads outside.
     let outside = said(GATEWAY, &["link.fa.to=net"]);
     let wanted = "'mn' asks whether it is inside, and outside needs an address of its own, which \
-                  no foreign agent gives: use a router in the place of 'fa', or a home agent outside";
+                  no foreign agent gives: use a router in the place of 'fa', or a home agent \
+                  outside";
     assert!(
         outside.contains("node.fa.role: ") && outside.ends_with(wanted),
         "{outside}"
