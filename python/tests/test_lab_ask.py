@@ -64,8 +64,10 @@ def test_simulate_shows_what_each_move_of_a_node_with_a_gateway_says() -> None:
     rows = [line.split() for line in said.splitlines() if line.startswith("mn ")]
     moves = [row for row in rows if row[1] != "dropped"]
     places = ["visited", "hotel", "company", "branch", "agent", "visited", "agent", "visited"]
-    assert [row[1] for row in moves] == [*places, "home"]
-    assert [row[-2] for row in moves] == ["5", "1", "1", "2", "1", "5", "1", "5", "1"]
+    places += ["home", "lounge", "visited", "lounge"]
+    assert [row[1] for row in moves] == places
+    rounds = ["5", "1", "1", "2", "1", "5", "1", "5", "1", "5", "1", "1"]
+    assert [row[-2] for row in moves] == rounds
 
 
 def test_a_picture_says_of_which_packets_and_that_it_shows_bounds(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use super::mobile_node::Attachment;
+use super::mobile_node::{Attachment, State};
 use crate::time::{Deadline, Duration, Instant};
 
 /// How long a link without an address may have none, before a foreign agent is looked for: DHCP
@@ -178,6 +178,20 @@ impl Detection {
         }
     }
 
+    /// [`View::place`] of a node that has found this link and is attached like this.
+    pub fn place(&self, found: Attachment, attached: Attachment) -> Option<Attachment> {
+        let is_visiting = match attached {
+            Attachment::Visiting | Attachment::Secured(_) => true,
+            Attachment::Home => self.is_trying(),
+            Attachment::Detached | Attachment::Colocated(_) => false,
+        };
+        match found {
+            Attachment::Colocated(_) => Some(found),
+            Attachment::Visiting => is_visiting.then_some(found),
+            Attachment::Home | Attachment::Secured(_) | Attachment::Detached => None,
+        }
+    }
+
     /// Whether an agent of this link has to prove that it is inside.
     pub fn is_trying(&self) -> bool {
         self.trial.is_some()
@@ -242,8 +256,10 @@ pub enum OutsideStep {
     Stay,
     /// Attach it to nothing.
     Detach,
-    /// Take the registration back from this address.
-    Leave(Ipv4Addr),
+    /// Take the registration back, through the agent by which it came.
+    Leave,
+    /// Take it back from this address.
+    LeaveFrom(Ipv4Addr),
     /// Register like this.
     Attach(Attachment),
     /// The same, and what held before holds no more.
@@ -270,22 +286,35 @@ impl Track {
         !self.is_lost && self.left_from.is_none()
     }
 
+    /// How a node with this registration outside is reached.
+    pub fn reach(&self, state: &State) -> Outside {
+        match state {
+            State::Registered { .. } if !self.holds() => Outside::Unreachable,
+            State::Registered { .. } if state.delivering().is_some() => Outside::ByAgent,
+            State::Registered { .. } => Outside::Tunnelled,
+            State::Home | State::Unreachable => Outside::Unreachable,
+        }
+    }
+
     /// How the node is on its link ([`View::place`]), or it is proven to be inside, with this
     /// address. Inside, the registration is taken back.
     pub fn follow(
         &mut self,
         place: Option<Attachment>,
         inside: Option<Ipv4Addr>,
-        is_registered: bool,
+        state: &State,
     ) -> OutsideStep {
+        let is_registered = matches!(state, State::Registered { .. });
         match (inside, place) {
             (Some(_), _) if !is_registered => OutsideStep::Detach,
             // From another network inside, the home agent is perhaps reached.
             (Some(from), _) => {
+                let by_agent = self.holds() && state.delivering().is_some();
                 let is_new = core::mem::take(&mut self.is_lost);
                 match self.left_from.replace(from) == Some(from) && !is_new {
                     true => OutsideStep::Stay,
-                    false => OutsideStep::Leave(from),
+                    false if by_agent => OutsideStep::Leave,
+                    false => OutsideStep::LeaveFrom(from),
                 }
             }
             (None, None) => OutsideStep::Stay,

@@ -103,6 +103,18 @@ pub enum State {
     },
 }
 
+impl State {
+    /// The foreign agent that delivers packets for the home address, if one does.
+    pub fn delivering(&self) -> Option<Ipv4Addr> {
+        match self {
+            Self::Registered {
+                tunnel, through, ..
+            } => through.filter(|_| !tunnel.is_colocated),
+            Self::Home | Self::Unreachable => None,
+        }
+    }
+}
+
 /// What the owner must do, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {

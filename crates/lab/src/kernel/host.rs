@@ -249,6 +249,7 @@ impl Host {
     /// that its node learns the address.
     pub fn attach(&mut self, address: IpAddr, outer: Target) {
         self.config.targets[0] = outer;
+        self.leave_link();
         if self.entrance.place.is_some() {
             self.entrance.place = Some(address);
             self.entrance.look(address);

@@ -1,4 +1,6 @@
 use super::*;
+use crate::mip4::tunnel::Tunnel;
+use crate::sa::Encapsulation;
 
 const AGENT: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 2);
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 20, 8, 1);
@@ -224,31 +226,53 @@ fn a_trial_keeps_no_tunnel_from_beginning() {
     assert_eq!(step.attach, Some(Attachment::Secured(INNER)));
 }
 
+fn registered(through: Option<Ipv4Addr>) -> State {
+    State::Registered {
+        tunnel: Tunnel {
+            care_of: OWN,
+            encapsulation: Encapsulation::IpInIp,
+            udp: None,
+            firewall: None,
+            is_reverse: true,
+            has_broadcasts: false,
+            is_colocated: through.is_none(),
+        },
+        through,
+        encapsulates_delivery: false,
+        keepalive: 0,
+    }
+}
+
 #[test]
 fn a_registration_outside_follows_the_node_and_is_taken_back_inside() {
     let mut track = Track::default();
     let own = Some(Attachment::Colocated(OWN));
+    let (none, tunnelled) = (State::Unreachable, registered(None));
     assert_eq!(
-        track.follow(own, None, false),
+        track.follow(own, None, &none),
         OutsideStep::Attach(Attachment::Colocated(OWN))
     );
+    assert_eq!(track.reach(&tunnelled), Outside::Tunnelled);
+    assert_eq!(track.reach(&registered(Some(STRANGER))), Outside::ByAgent);
+    assert_eq!(track.reach(&none), Outside::Unreachable);
     track.lose();
+    assert_eq!(track.reach(&tunnelled), Outside::Unreachable);
     let rejoins = OutsideStep::Rejoin(Attachment::Visiting);
-    assert_eq!(
-        track.follow(Some(Attachment::Visiting), None, true),
-        rejoins
-    );
-    assert_eq!(track.follow(None, None, true), OutsideStep::Stay);
-    // Inside, once from each address and each link.
-    let inside = |track: &mut Track, from| track.follow(None, Some(from), true);
+    let visiting = Some(Attachment::Visiting);
+    assert_eq!(track.follow(visiting, None, &tunnelled), rejoins);
+    assert_eq!(track.follow(None, None, &tunnelled), OutsideStep::Stay);
+    // Inside, once from each address and each link; through an agent of this link by that one.
+    let inside = |track: &mut Track, from| track.follow(None, Some(from), &tunnelled);
     assert!(track.holds());
-    assert_eq!(inside(&mut track, BRANCH), OutsideStep::Leave(BRANCH));
+    assert_eq!(inside(&mut track, BRANCH), OutsideStep::LeaveFrom(BRANCH));
     assert_eq!(inside(&mut track, BRANCH), OutsideStep::Stay);
     assert!(!track.holds());
-    assert_eq!(inside(&mut track, OWN), OutsideStep::Leave(OWN));
+    assert_eq!(inside(&mut track, OWN), OutsideStep::LeaveFrom(OWN));
     track.lose();
-    assert_eq!(inside(&mut track, OWN), OutsideStep::Leave(OWN));
-    assert_eq!(track.follow(None, Some(OWN), false), OutsideStep::Detach);
+    assert_eq!(inside(&mut track, OWN), OutsideStep::LeaveFrom(OWN));
+    assert_eq!(track.follow(None, Some(OWN), &none), OutsideStep::Detach);
     let rejoins = OutsideStep::Rejoin(Attachment::Colocated(OWN));
-    assert_eq!(track.follow(own, None, false), rejoins);
+    assert_eq!(track.follow(own, None, &none), rejoins);
+    let by_agent = registered(Some(STRANGER));
+    assert_eq!(track.follow(visiting, Some(OWN), &by_agent), OutsideStep::Leave);
 }

@@ -14,6 +14,12 @@ impl Endpoint {
         self.follow(now);
     }
 
+    /// As [`MobileNode::leave`].
+    pub fn leave(&mut self, now: Instant) {
+        self.with_node(|node| node.leave(now));
+        self.follow(now);
+    }
+
     /// As [`MobileNode::leave_from`].
     pub fn leave_from(&mut self, own: Ipv4Addr, now: Instant) {
         self.with_node(|node| node.leave_from(own, now));

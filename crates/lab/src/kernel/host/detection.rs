@@ -26,6 +26,8 @@ pub struct Detection {
     connection: String,
     /// How the node is on its present link. None before the first one.
     found: Option<Attachment>,
+    /// Its address there, in the graph.
+    place: Option<IpAddr>,
     /// The inner address that the gateway has lent, while the tunnel is up.
     lent: Option<Ipv4Addr>,
 }
@@ -39,6 +41,7 @@ impl Detection {
             track: Track::default(),
             connection,
             found: None,
+            place: None,
             lent: None,
         }
     }
@@ -55,29 +58,15 @@ impl Detection {
             has_link: self.found.is_some(),
             is_inside: within.is_proven_inside(),
             is_secured: within.secured().is_some(),
-            outside: match roaming {
-                None => Outside::None,
-                Some(roaming) if !self.track.holds() || !roaming.is_reachable() => {
-                    Outside::Unreachable
-                }
-                Some(roaming) if roaming.sends_plain() => Outside::ByAgent,
-                Some(_) => Outside::Tunnelled,
-            },
+            outside: roaming
+                .and_then(Mobile::state)
+                .map_or(Outside::None, |state| self.track.reach(&state)),
         }
     }
 
     /// How it is on its link, as far as that leads to somebody outside.
     fn place(&self, within: &Mobile) -> Option<Attachment> {
-        let is_visiting = match within.attachment() {
-            Some(Attachment::Visiting | Attachment::Secured(_)) => true,
-            Some(Attachment::Home) => self.machine.is_trying(),
-            Some(Attachment::Detached | Attachment::Colocated(_)) | None => false,
-        };
-        self.found.filter(|found| match found {
-            Attachment::Colocated(_) => true,
-            Attachment::Visiting => is_visiting,
-            Attachment::Home | Attachment::Secured(_) | Attachment::Detached => false,
-        })
+        self.machine.place(self.found?, within.attachment()?)
     }
 
     /// Registers with the home agent outside where the node is. Inside, the registration is taken
@@ -94,10 +83,12 @@ impl Detection {
             _ => within.home(),
         };
         let inside = from.filter(|_| within.is_proven_inside());
-        match self.track.follow(place, inside, roaming.is_reachable()) {
+        let Some(state) = roaming.state() else { return };
+        match self.track.follow(place, inside, &state) {
             OutsideStep::Stay => {}
             OutsideStep::Detach => roaming.attach_as(Attachment::Detached, now, sends),
-            OutsideStep::Leave(from) => roaming.leave_from(from, now, sends),
+            OutsideStep::Leave => roaming.leave(now, sends),
+            OutsideStep::LeaveFrom(from) => roaming.leave_from(from, now, sends),
             OutsideStep::Attach(place) => roaming.attach_as(place, now, sends),
             OutsideStep::Rejoin(place) => {
                 roaming.rejoin(now, sends);
@@ -108,15 +99,35 @@ impl Detection {
 }
 
 impl Host {
-    /// Whether it is a node that knows that it is inside.
+    /// Whether it is a node that knows that it is inside. What it knows of another link says nothing
+    /// of one to which it has come and that it has not looked at.
     pub(in crate::kernel) fn is_inside(&self) -> bool {
+        let place = self.entrance.place.unwrap_or(self.config.addresses[0]);
+        let detection = self.entrance.detection.as_ref();
+        let is_known = detection.is_some_and(|it| it.place == Some(place));
         let within = self.entrance.within.as_ref();
-        let within = within.filter(|_| self.entrance.detection.is_some());
+        let within = within.filter(|_| is_known && self.entrance.is_in());
         within.is_some_and(|within| within.is_proven_inside())
     }
 
-    /// The node has come to a link, with this address there, which it does not have where a foreign
-    /// agent serves.
+    /// The node leaves its link: what its programs were about to send there in clear is lost.
+    pub(super) fn leave_link(&mut self) {
+        let within = self.entrance.within.as_ref();
+        let within = within.filter(|_| self.entrance.detection.is_some());
+        let Some(home) = within.and_then(|within| within.home_address()) else {
+            return;
+        };
+        let is_clear = |send: &Send| match send {
+            Send::Out(octets) => Flow::of(octets).is_ok_and(|flow| flow.source == home),
+            _ => false,
+        };
+        let before = self.sends.len();
+        self.sends.retain(|send| !is_clear(send));
+        self.dropped.clear += (before - self.sends.len()) as u64;
+    }
+
+    /// The node has come to a link. `place`: its address there in the graph; where a foreign agent
+    /// serves, the node does not use it.
     pub(super) fn come_to_link(&mut self, place: IpAddr, now: Instant) {
         let (Some(detection), Some(within)) =
             (&mut self.entrance.detection, &mut self.entrance.within)
@@ -127,6 +138,7 @@ impl Host {
             return;
         };
         let is_first = detection.found.replace(found).is_none();
+        detection.place = Some(place);
         detection.track.lose();
         let view = detection.view(within, self.entrance.roaming.as_deref());
         let attachment = detection.machine.come(found, &view, now);
@@ -219,6 +231,7 @@ impl Host {
         now: Instant,
     ) -> Option<Vec<u8>> {
         let is_asking = self.entrance.detection.is_some();
+        let is_inside = self.is_inside();
         let within = self.entrance.within.as_ref();
         if is_asking && within.is_some_and(|within| within.hears(flow)) {
             self.hear_agent(&octets, flow, now);
@@ -237,14 +250,19 @@ impl Host {
         let roaming = self.entrance.roaming.as_ref();
         let is_from_outside = roaming.is_some_and(|it| it.agent() == Some(flow.source));
         if let Some(report) = report_in(&octets) {
-            within.too_big(&report, now);
             // Later packets of the tunnel are smaller.
+            match &mut self.entrance.roaming {
+                Some(roaming) if roaming.agent() == Some(report.remote.ip()) => {
+                    roaming.too_big(&report, now);
+                }
+                _ => within.too_big(&report, now),
+            }
         } else if Mobile::takes(flow) && !is_from_outside {
             let opened = within.open(octets, flow, now, &mut self.sends);
             self.sends.extend(opened.into_iter().map(Send::Own));
         } else if !is_home {
             return Some(octets);
-        } else if within.is_proven_inside() {
+        } else if is_inside {
             self.sends.push(Send::Own(octets));
         } else {
             self.dropped.clear += 1;

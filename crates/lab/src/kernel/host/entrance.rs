@@ -73,7 +73,8 @@ impl Entrance {
         let machines = self.roaming.iter().chain(&self.within);
         let machines = machines.filter(|_| self.is_in());
         let due = machines.filter_map(|mobile| mobile.due());
-        let detection = self.detection.as_ref().and_then(Detection::due);
+        let detection = self.detection.as_ref().filter(|_| self.is_in());
+        let detection = detection.and_then(Detection::due);
         self.begins.or(due.chain(detection).min())
     }
 

@@ -270,6 +270,17 @@ impl Mobile {
         self.drain(now, sends);
     }
 
+    /// As [`Endpoint::state`].
+    pub(super) fn state(&self) -> Option<State> {
+        self.endpoint.state()
+    }
+
+    /// As [`Endpoint::leave`].
+    pub(super) fn leave(&mut self, now: Instant, sends: &mut Vec<Send>) {
+        self.endpoint.leave(now);
+        self.drain(now, sends);
+    }
+
     /// As [`Endpoint::leave_from`].
     pub(super) fn leave_from(&mut self, own: Ipv4Addr, now: Instant, sends: &mut Vec<Send>) {
         self.endpoint.leave_from(own, now);
@@ -376,14 +387,11 @@ impl Mobile {
     /// Whether packets of the home address may leave as they are. Where a node is a guest, only its
     /// home agent may send for it if it has a reverse tunnel.
     pub(super) fn sends_plain(&self) -> bool {
-        let is_one_way = match self.log.states.last() {
+        let is_one_way = match self.endpoint.state() {
             // A foreign agent takes it from the link.
-            Some((
-                _,
-                State::Registered {
-                    tunnel, through, ..
-                },
-            )) => !tunnel.is_reverse || (through.is_some() && !tunnel.is_colocated),
+            Some(State::Registered {
+                tunnel, through, ..
+            }) => !tunnel.is_reverse || (through.is_some() && !tunnel.is_colocated),
             _ => false,
         };
         self.home.is_none() || self.is_home || is_one_way

@@ -102,7 +102,7 @@ impl World {
     }
 
     /// The exchange of a station's first tunnel, if it began inside; `seen` is what it had said at
-    /// the beginning.
+    /// the beginning. A tunnel may be given up there before it is up.
     pub(super) fn first_exchange(
         &self,
         seen: Exchange,
@@ -110,10 +110,13 @@ impl World {
         is_v6: bool,
     ) -> Exchange {
         let mut log = self.log_of(self.number(from));
-        let Some(established) = log.established.filter(|_| seen.messages.is_empty()) else {
+        let Some(established) = log.established.filter(|_| !seen.is_up) else {
             return seen;
         };
         log.messages.retain(|message| message.at <= established);
+        let mut messages = log.messages.iter();
+        let first = messages.rposition(|it| it.is_sent && it.step.is_first());
+        log.messages.drain(..first.unwrap_or(0));
         let gateways = self.log_of(self.number(to));
         Exchange::new((&log, &gateways), true, is_v6)
     }

@@ -1,6 +1,6 @@
 //! What the messages of a move are: those of IKE between a node and its gateway, and those of
-//! registrations at its home agents. What nobody hears is left out, and inside also what the
-//! tunnel's ends say to each other: no data waits for that.
+//! registrations at its home agents. Registrations that nobody hears are left out, and inside also
+//! what the tunnel's ends say to each other: no data waits for that.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -17,7 +17,8 @@ use crate::kernel::ip;
 /// The messages of a move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Told {
-    /// How often the node asked. A repeated request of IKE counts again.
+    /// How often the node asked. A repeated request of IKE counts again, but what came before the
+    /// last first message of a session does not.
     pub rounds: u64,
     /// Their datagrams.
     pub messages: u64,

@@ -54,12 +54,24 @@ impl Graph {
         (station, gateway): (usize, usize),
         start: usize,
     ) -> Option<usize> {
-        let begins_inside = start == station && self.is_behind(start, gateway);
-        if !begins_inside {
+        if !self.begins_inside(scenario, (station, gateway), start) {
             return self.distance(start, gateway, scenario);
         }
         let ways = self.routes(start, gateway).map(|way| way.nodes.len() + 1);
         ways.min()
+    }
+
+    /// Whether a station that goes home through a gateway begins behind it.
+    fn begins_inside(
+        &self,
+        scenario: &Scenario,
+        (station, gateway): (usize, usize),
+        start: usize,
+    ) -> bool {
+        let mut mobile = scenario.mobile.iter();
+        let goes_home =
+            mobile.any(|it| it.station == station && self.is_behind(it.agent, gateway));
+        goes_home && start == station && self.is_behind(start, gateway)
     }
 
     /// Refuses a tunnel that begins at `start` and is never used.
@@ -75,7 +87,7 @@ impl Graph {
         }
         let name = |node: usize| &scenario.nodes[node].name;
         let (from, to) = (name(tunnel.from), name(tunnel.to));
-        let begins_inside = start == tunnel.from && self.is_behind(start, tunnel.to);
+        let begins_inside = self.begins_inside(scenario, ends, start);
         let what = match begins_inside {
             true => format!(
                 "'{from}' is never outside of '{to}', so it needs no tunnel: move it to a link \

@@ -166,8 +166,10 @@ impl Setup {
                 Mode::Transport => gateway.is_ipv6(),
             };
             let rank = setup.rank(tunnel, (gateway.is_ipv6(), is_inner_v6));
-            let route = graph.route(tunnel.from, tunnel.to).unwrap_or_default();
-            let mut passed = route.nodes.iter();
+            // A station that begins inside passes none at first.
+            let routes = graph.routes(tunnel.from, tunnel.to);
+            let own = graph.route(tunnel.from, tunnel.to).into_iter();
+            let passed: Vec<usize> = own.chain(routes).flat_map(|it| it.nodes).collect();
             setup.tunnels.push(TunnelSetup {
                 from: tunnel.from,
                 to: tunnel.to,
@@ -177,7 +179,7 @@ impl Setup {
                     is_outer_v6: gateway.is_ipv6(),
                     ..policy
                 },
-                has_nat: passed.any(|node| scenario.nodes[*node].role == Role::Nat),
+                has_nat: passed.iter().any(|it| scenario.nodes[*it].role == Role::Nat),
                 rank,
                 is_tunnel: mode == Mode::Tunnel,
                 gateway,

@@ -152,15 +152,11 @@ impl MobileNodePart {
 
     /// How the node is on its link, as far as that leads to somebody outside.
     pub(super) fn place_outside(&self) -> Option<Attachment> {
-        let is_visiting = match self.node.attachment() {
-            Attachment::Visiting | Attachment::Secured(_) => true,
-            Attachment::Home => self.gateway.detection.is_trying(),
-            Attachment::Detached | Attachment::Colocated(_) => false,
+        let found = match self.seen? {
+            Link::Address(_, own) => Attachment::Colocated(own),
+            it if it.has_no_address() => Attachment::Visiting,
+            _ => Attachment::Home,
         };
-        match self.seen? {
-            Link::Address(_, own) => Some(Attachment::Colocated(own)),
-            it if it.has_no_address() => is_visiting.then_some(Attachment::Visiting),
-            _ => None,
-        }
+        self.gateway.detection.place(found, self.node.attachment())
     }
 }

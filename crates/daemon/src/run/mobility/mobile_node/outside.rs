@@ -88,12 +88,9 @@ impl Outer {
 
     /// How packets for its address come; an agent's count once those from it leave this host.
     pub(super) fn reach(&self) -> Outside {
-        match (self.care_of(), self.agent()) {
-            (None, _) => Outside::Unreachable,
-            (Some(_), _) if !self.track.holds() => Outside::Unreachable,
-            (Some(_), None) => Outside::Tunnelled,
-            (Some(_), Some(_)) if self.is_led => Outside::ByAgent,
-            (Some(_), Some(_)) => Outside::Unreachable,
+        match self.track.reach(&self.node.state()) {
+            Outside::ByAgent if !self.is_led => Outside::Unreachable,
+            reach => reach,
         }
     }
 
@@ -115,7 +112,7 @@ impl Outer {
     /// The foreign agent that delivers its packets on this link, if one does: then it has no
     /// tunnel.
     fn agent(&self) -> Option<Ipv4Addr> {
-        delivering(&self.node.state()).filter(|_| self.track.holds())
+        self.node.state().delivering().filter(|_| self.track.holds())
     }
 
     /// An advertisement of an agent on the node's link. With an address of its own the node needs
@@ -221,13 +218,11 @@ impl Outer {
     /// How the node is on its link, or it is proven to be inside, with this address. Inside, the
     /// registration is taken back.
     fn follow(&mut self, place: Option<Attachment>, inside: Option<Ipv4Addr>, now: Instant) {
-        let (is_registered, agent) = (self.care_of().is_some(), self.agent());
-        match self.track.follow(place, inside, is_registered) {
+        match self.track.follow(place, inside, &self.node.state()) {
             OutsideStep::Stay => {}
             OutsideStep::Detach => self.node.attach(Attachment::Detached, now),
-            // Through the agent by which it came, if it is still there.
-            OutsideStep::Leave(_) if agent.is_some() => self.node.leave(now),
-            OutsideStep::Leave(from) => self.node.leave_from(from, now),
+            OutsideStep::Leave => self.node.leave(now),
+            OutsideStep::LeaveFrom(from) => self.node.leave_from(from, now),
             OutsideStep::Attach(place) => self.node.attach(place, now),
             OutsideStep::Rejoin(place) => {
                 self.node.rejoin(now);
@@ -260,7 +255,7 @@ impl Outer {
     /// What carries the IPsec of this state.
     fn carriers(&self, state: &State) -> Vec<Carrier> {
         let home = self.config.home_address;
-        if delivering(state).is_some() {
+        if state.delivering().is_some() {
             let gateways = self.gateways.iter();
             let by_link = gateways
                 .map(|it| Carrier::by_link((home, *it), self.traffic(core::slice::from_ref(it))));
@@ -277,16 +272,6 @@ impl Outer {
             carrier.outbound = carrier.outbound.is_some().then(|| traffic.clone());
         }
         all
-    }
-}
-
-/// The foreign agent that delivers packets in this state.
-fn delivering(state: &State) -> Option<Ipv4Addr> {
-    match state {
-        State::Registered {
-            tunnel, through, ..
-        } => through.filter(|_| !tunnel.is_colocated),
-        State::Home | State::Unreachable => None,
     }
 }
 

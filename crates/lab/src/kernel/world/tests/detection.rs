@@ -391,9 +391,11 @@ fn bare(packet: &[u8]) -> Bare {
 }
 
 /// The links on which the node is ever, those inside last.
-const PLACES: [&str; 6] = ["visited", "hotel", "company", "branch", "agent", "home"];
-const OUTSIDE: [&str; 7] = [
-    "visited", "hotel", "nat", "company", "corp", "outside", "access",
+const PLACES: [&str; 7] = [
+    "visited", "hotel", "company", "lounge", "branch", "agent", "home",
+];
+const OUTSIDE: [&str; 9] = [
+    "visited", "hotel", "nat", "company", "corp", "lounge", "xfa", "outside", "access",
 ];
 
 impl Seen {
