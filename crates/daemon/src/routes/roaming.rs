@@ -308,7 +308,8 @@ pub(super) async fn apply(
         netlink.remove_link_route(one, LINK_METRIC).await?;
     }
     for one in before.neighbours.difference(&neighbours) {
-        if !neighbours.iter().any(|it| it.address == one.address) {
+        let is_there = |it: &Neighbour| (it.link, it.address) == (one.link, one.address);
+        if !neighbours.iter().any(is_there) {
             netlink.remove_neighbour(one).await?;
         }
     }

@@ -14,7 +14,7 @@
 //! Left out: a network outside that looks like home. There the node asks in clear alone, and is not
 //! reached.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use super::mobile_node::{Attachment, State};
@@ -27,6 +27,10 @@ const BARE_SPAN: Duration = Duration::from_secs(3);
 /// How long an agent has to answer where advertisements alone say that it is home, or inside: three
 /// requests.
 pub const TRIAL: Duration = Duration::from_secs(7);
+
+/// After which time an agent that has proven nothing is tried again, where no tunnel would rest for
+/// it.
+const AGAIN: Duration = Duration::from_secs(60);
 
 /// What the owner sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,14 +91,15 @@ pub struct Detection {
     ours: BTreeSet<Ipv4Addr>,
     /// The tunnel's inner address, while it is up.
     inner: Option<Ipv4Addr>,
-    /// Whether the tunnel was asked for.
+    /// Whether the tunnel is wanted, and whoever brings it up knows.
     is_wanted: bool,
+    is_told: bool,
     /// The link has no address: until when one is waited for.
     bare_until: Option<Instant>,
     /// An agent of ours was heard on this link: until when it has to prove that it is inside.
-    trial: Option<Instant>,
-    /// Those that were tried on this link.
-    tried: BTreeSet<Ipv4Addr>,
+    trial: Option<(Ipv4Addr, Instant)>,
+    /// Those that were tried on this link, and until when.
+    tried: BTreeMap<Ipv4Addr, Instant>,
 }
 
 impl Detection {
@@ -118,7 +123,7 @@ impl Detection {
 
     /// Whoever brings the tunnel up may have forgotten it.
     pub fn forget(&mut self) {
-        self.is_wanted = false;
+        self.is_told = false;
     }
 
     /// Whether the tunnel is wanted.
@@ -134,7 +139,9 @@ impl Detection {
     /// When [`Self::step`] is due.
     pub fn deadline(&self) -> Option<Deadline> {
         let bare = self.bare_until.map(|at| (at, "look for a foreign agent"));
-        let trial = self.trial.map(|at| (at, "doubt that an agent is inside"));
+        let trial = self
+            .trial
+            .map(|(_, at)| (at, "doubt that an agent is inside"));
         let all = bare.into_iter().chain(trial);
         all.map(|(at, why)| Deadline { at, why }).min()
     }
@@ -168,14 +175,21 @@ impl Detection {
         if !may_be_inside {
             return Hearing::Believe;
         }
-        if self.tried.insert(agent) {
-            self.trial = Some(now + TRIAL);
-            return Hearing::Try;
+        if let Some((on_trial, _)) = self.trial {
+            // One after the other.
+            return match on_trial == agent {
+                true => Hearing::Believe,
+                false => Hearing::Doubt,
+            };
         }
-        match self.is_trying() {
-            true => Hearing::Believe,
-            false => Hearing::Doubt,
+        let is_over = self.tried.get(&agent);
+        let is_cut_off = view.outside == Outside::Unreachable;
+        if is_over.is_some_and(|until| !is_cut_off || now < *until + AGAIN) {
+            return Hearing::Doubt;
         }
+        self.tried.insert(agent, now + TRIAL);
+        self.trial = Some((agent, now + TRIAL));
+        Hearing::Try
     }
 
     /// [`View::place`] of a node that has found this link and is attached like this.
@@ -206,7 +220,7 @@ impl Detection {
         if self.bare_until.take_if(|until| *until <= now).is_some() {
             step.attach = Some(Attachment::Visiting);
         }
-        let mut is_over = self.trial.take_if(|until| *until <= now).is_some();
+        let mut is_over = self.trial.take_if(|(_, until)| *until <= now).is_some();
         if view.is_inside {
             (self.trial, is_over) = (None, false);
             self.tried.clear();
@@ -244,8 +258,9 @@ impl Detection {
             Outside::Tunnelled | Outside::ByAgent => view.place.is_some(),
         };
         let is_wanted = !view.is_inside && (may_begin || self.is_wanted);
-        let is_new = core::mem::replace(&mut self.is_wanted, is_wanted) != is_wanted;
-        is_new.then_some(is_wanted)
+        let was_wanted = core::mem::replace(&mut self.is_wanted, is_wanted);
+        let was_told = core::mem::replace(&mut self.is_told, true);
+        (was_wanted != is_wanted || is_wanted && !was_told).then_some(is_wanted)
     }
 }
 

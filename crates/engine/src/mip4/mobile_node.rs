@@ -357,6 +357,7 @@ impl MobileNode {
         self.through = None;
         self.pending = None;
         self.probe = None;
+        self.asked = None;
         // The former care-of address is not ours here.
         self.lose();
         let attachment = self.attachment;
@@ -399,7 +400,8 @@ impl MobileNode {
             self.attach(Attachment::Home, now);
             return;
         }
-        let has_restarted = self.agents.hear(from, &advertisement, now);
+        let in_use = self.through;
+        let has_restarted = self.agents.hear((from, in_use), &advertisement, now);
         let is_ours = self.through == Some(from);
         let is_told = is_ours && has_restarted;
         if is_told && flags.has(AgentFlags::BUSY) && self.agents.best(now).is_some() {
@@ -422,11 +424,15 @@ impl MobileNode {
         }
         let is_away = match self.attachment {
             Attachment::Visiting => true,
-            Attachment::Colocated(_) => flags.has(AgentFlags::REGISTRATION_REQUIRED),
+            Attachment::Colocated(_) => {
+                flags.has(AgentFlags::REGISTRATION_REQUIRED) && !self.agents.is_doubted(from)
+            }
             Attachment::Home | Attachment::Secured(_) | Attachment::Detached => false,
         };
         if is_away && self.through.is_none() && self.agents.best(now).is_some() {
             self.choose(now);
+        } else if !is_ours {
+            self.give_agent_up(now);
         }
     }
 
@@ -515,12 +521,24 @@ impl MobileNode {
             Some(agent) => {
                 self.through = Some(agent);
                 self.solicitations = None;
-                self.register(now);
+                self.register_in_time(now);
             }
             None if self.solicitations.is_none() => {
                 self.solicitations = Some(Solicitations::new(now, &mut self.random));
             }
             None => {}
+        }
+    }
+
+    /// Registers, but not sooner than a second after the last request on this link, whatever agents
+    /// say.
+    fn register_in_time(&mut self, now: Instant) {
+        match self.asked.map(|asked| asked + INTERVAL_MIN) {
+            Some(due) if due > now => {
+                self.pending = None;
+                self.renewal = Some((due, Instant(u64::MAX)));
+            }
+            _ => self.register(now),
         }
     }
 

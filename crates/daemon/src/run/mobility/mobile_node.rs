@@ -63,8 +63,9 @@ pub(super) struct MobileNodePart {
     /// A link was left for one on which only advertisements say that it is home: until when the
     /// home agent must have answered there.
     trial: Option<Instant>,
-    /// Such an interface where nobody answered, and how often it had lost its link then.
-    doubted: Option<(usize, Option<u32>)>,
+    /// Such an interface where nobody answered, and how often it had lost its link then; and until
+    /// when nobody is believed there.
+    doubted: Option<(usize, Option<u32>, Instant)>,
     /// Agents of this link.
     macs: BTreeMap<Ipv4Addr, Mac>,
     /// An agent in use has another address on the link, and when the host was told that last.

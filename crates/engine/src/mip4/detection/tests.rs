@@ -211,6 +211,33 @@ fn an_agent_that_may_be_inside_is_tried_once_on_each_link() {
     assert_eq!(node.attachment, Attachment::Secured(INNER));
 }
 
+/// Where nothing else leads outside, who has proven nothing may prove it later.
+#[test]
+fn agents_are_tried_one_after_the_other_and_again_where_no_tunnel_is() {
+    let mut node = Node::new(Outside::Unreachable);
+    node.come(Attachment::Visiting, at(1));
+    assert_eq!(node.hear(OURS, at(1)), Hearing::Try);
+    assert_eq!(
+        node.hear(AGENT, at(2)),
+        Hearing::Doubt,
+        "not in the middle of a trial"
+    );
+    node.step(at(1) + TRIAL);
+    assert_eq!(node.hear(AGENT, at(9)), Hearing::Try);
+    assert_eq!(node.hear(OURS, at(10)), Hearing::Doubt);
+    assert_eq!(node.step(at(9) + TRIAL).attach, Some(Attachment::Visiting));
+    let later = at(1) + TRIAL + AGAIN;
+    assert_eq!(node.hear(OURS, at(60)), Hearing::Doubt);
+    assert_eq!(node.hear(OURS, later), Hearing::Try);
+    node.step(later + TRIAL);
+    node.outside = Outside::ByAgent;
+    assert_eq!(
+        node.hear(OURS, at(900)),
+        Hearing::Doubt,
+        "a tunnel would rest"
+    );
+}
+
 /// The tunnel may begin while whoever claims to be the home agent has to prove it.
 #[test]
 fn a_trial_keeps_no_tunnel_from_beginning() {
@@ -274,5 +301,8 @@ fn a_registration_outside_follows_the_node_and_is_taken_back_inside() {
     let rejoins = OutsideStep::Rejoin(Attachment::Colocated(OWN));
     assert_eq!(track.follow(own, None, &none), rejoins);
     let by_agent = registered(Some(STRANGER));
-    assert_eq!(track.follow(visiting, Some(OWN), &by_agent), OutsideStep::Leave);
+    assert_eq!(
+        track.follow(visiting, Some(OWN), &by_agent),
+        OutsideStep::Leave
+    );
 }

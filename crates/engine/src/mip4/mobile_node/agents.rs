@@ -31,9 +31,10 @@ pub(super) struct Agent {
     pub(super) flags: AgentFlags,
     pub(super) challenge: Option<Vec<u8>>,
     sequence: u16,
+    heard: Instant,
     silent_at: Instant,
-    /// How often it was given up because nothing came back through it.
-    doubts: u32,
+    /// When it was given up last because nothing came back through it.
+    doubted: Option<Instant>,
 }
 
 /// Those of the link.
@@ -41,8 +42,14 @@ pub(super) struct Agent {
 pub(super) struct Agents(BTreeMap<Ipv4Addr, Agent>);
 
 impl Agents {
-    /// An advertisement. Whether a known agent has restarted.
-    pub(super) fn hear(&mut self, from: Ipv4Addr, it: &AgentAdvertisement, now: Instant) -> bool {
+    /// An advertisement. Whether a known agent has restarted. Of too many, that in use is kept, and
+    /// those that nobody doubts and that were heard last.
+    pub(super) fn hear(
+        &mut self,
+        (from, in_use): (Ipv4Addr, Option<Ipv4Addr>),
+        it: &AgentAdvertisement,
+        now: Instant,
+    ) -> bool {
         let Some(care_of) = it.agent.care_of_addresses.first().copied() else {
             return false;
         };
@@ -52,13 +59,16 @@ impl Agents {
             flags: it.agent.flags,
             challenge: it.challenge.clone(),
             sequence: it.agent.sequence,
+            heard: now,
             silent_at: now + Duration::from_secs(it.lifetime.into()).min(LIFETIME_MAX),
-            doubts: self.get(from).map_or(0, |one| one.doubts),
+            doubted: self.get(from).and_then(|one| one.doubted),
         };
         if !self.0.contains_key(&from) && self.0.len() == AGENTS_MAX {
-            self.0.retain(|_, one| one.silent_at > now);
-            if self.0.len() == AGENTS_MAX {
-                return false;
+            let others = self.0.iter().filter(|(other, _)| Some(**other) != in_use);
+            let worst = others
+                .min_by_key(|(_, one)| (one.silent_at > now, one.doubted.is_none(), one.heard));
+            if let Some(worst) = worst.map(|(address, _)| *address) {
+                self.0.remove(&worst);
             }
         }
         let sequence = agent.sequence;
@@ -80,8 +90,8 @@ impl Agents {
         }
     }
 
-    /// One that takes visitors and whose last advertisement still holds, the least doubted. A zero
-    /// lifetime ends an agent's service (RFC 1256 §4.3).
+    /// One that takes visitors and whose last advertisement still holds: one that nobody doubts, or
+    /// that was given up longest ago. A zero lifetime ends an agent's service (RFC 1256 §4.3).
     pub(super) fn best(&self, now: Instant) -> Option<Ipv4Addr> {
         let serves = |one: &Agent| {
             let flags = one.flags;
@@ -90,15 +100,27 @@ impl Agents {
         };
         let all = self.0.iter();
         let list = all.filter(|(_, one)| one.silent_at > now && serves(one));
-        list.min_by_key(|(_, one)| one.doubts)
+        list.min_by_key(|(_, one)| one.doubted)
             .map(|(address, _)| *address)
     }
 
     /// Nothing comes back through an agent.
-    pub(super) fn doubt(&mut self, address: Ipv4Addr) {
+    pub(super) fn doubt(&mut self, address: Ipv4Addr, now: Instant) {
         if let Some(agent) = self.0.get_mut(&address) {
-            agent.doubts = agent.doubts.saturating_add(1);
+            agent.doubted = Some(now);
         }
+    }
+
+    /// Something has come back through it.
+    pub(super) fn trust(&mut self, address: Ipv4Addr) {
+        if let Some(agent) = self.0.get_mut(&address) {
+            agent.doubted = None;
+        }
+    }
+
+    /// Whether it was given up.
+    pub(super) fn is_doubted(&self, address: Ipv4Addr) -> bool {
+        self.get(address).is_some_and(|one| one.doubted.is_some())
     }
 
     #[cfg(test)]

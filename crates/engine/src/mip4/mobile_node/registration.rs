@@ -8,6 +8,7 @@ use wire::mip4::{
     RequestFlags, UdpTunnelReply, UdpTunnelRequest, extensions,
 };
 
+use super::agents::Solicitations;
 use super::{Attachment, INTERVAL_MIN, MobileNode, Output, State};
 use crate::mip4::association::ReplayProtection;
 use crate::mip4::identification::answers;
@@ -148,24 +149,35 @@ impl MobileNode {
         }
     }
 
-    /// Through an agent that lets nothing come back, another one is tried, if one is there. Anybody
-    /// on the link can advertise. Whether it is.
-    fn give_agent_up(&mut self, now: Instant) -> bool {
-        let is_long = |pending: &Pending| pending.is_asked() && pending.interval >= PATIENCE;
-        let is_in_vain = self.state == State::Unreachable && !self.is_leaving;
-        let Some(silent) = self.through.filter(|_| is_in_vain) else {
+    /// Through an agent that lets nothing come back, another one is tried, if one is there, or the
+    /// home agent itself. Anybody on the link can advertise. Whether somebody is.
+    pub(super) fn give_agent_up(&mut self, now: Instant) -> bool {
+        let is_long = |pending: &Pending| {
+            let is_third = pending.is_asked() && pending.interval >= PATIENCE;
+            is_third && pending.sent + PATIENCE <= now
+        };
+        let (Some(silent), true) = (
+            self.through.filter(|_| !self.is_leaving),
+            self.pending.as_ref().is_some_and(is_long),
+        ) else {
             return false;
         };
-        if !self.pending.as_ref().is_some_and(is_long) {
+        if matches!(self.state, State::Registered { through, .. } if through == Some(silent)) {
             return false;
         }
-        self.agents.doubt(silent);
+        self.agents.doubt(silent, now);
         let other = self.agents.best(now).filter(|other| *other != silent);
-        if other.is_some() {
+        let is_colocated = matches!(self.attachment, Attachment::Colocated(_));
+        if other.is_some() || is_colocated {
             self.through = other;
+            self.solicitations = None;
             self.register(now);
+            return true;
         }
-        other.is_some()
+        if self.solicitations.is_none() {
+            self.solicitations = Some(Solicitations::new(now, &mut self.random));
+        }
+        false
     }
 
     /// Whether a reply names the request. An accepted one gets its own time. Of another one, the
@@ -445,8 +457,11 @@ impl MobileNode {
             Extension::Challenge(challenge) => Some(challenge.clone()),
             _ => None,
         });
-        if let (Some(agent), Some(challenge)) = (self.through, challenge) {
-            self.agents.challenge(agent, challenge);
+        if let Some(agent) = self.through {
+            self.agents.trust(agent);
+            if let Some(challenge) = challenge {
+                self.agents.challenge(agent, challenge);
+            }
         }
         let signed: Vec<&Located> = signed(list).collect();
         self.agreement = self.agreed(request, &signed, pending.sent);

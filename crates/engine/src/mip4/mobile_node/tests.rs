@@ -1,6 +1,7 @@
 //! A mobile node in virtual time: against its real home agent, and against agents that a test
 //! plays.
 
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crypto::rand::Seed;
@@ -10,6 +11,7 @@ use wire::mip4::{
     Request, RequestFlags, Router, extensions,
 };
 
+use super::agents::AGENTS_MAX;
 use super::*;
 use crate::mip4::association::{Algorithm, Association, ReplayProtection};
 use crate::mip4::home_agent::{self, Datagram, HomeAgent};
@@ -592,27 +594,72 @@ fn an_agent_through_which_nothing_comes_back_is_given_up_where_there_is_another(
         node.handle_timeout(now);
         ask(&mut node, now);
     }
+    // Others are heard: one after the other, until something comes back.
     node.hear(second, &forever.to_icmp(), at(14_000));
+    ask(&mut node, at(14_000));
     node.hear(AGENT, &advertisement(1, FOREIGN).to_icmp(), at(14_000));
     while node.deadline().expect("one").at < at(36_000) {
         let now = node.deadline().expect("one").at;
         node.handle_timeout(now);
         ask(&mut node, now);
     }
-    let seconds = [0, 1, 3, 7, 15, 16, 18, 22, 23, 25, 29, 30, 32];
-    let agents = [
-        [first; 4].as_slice(),
-        &[second; 3],
-        &[AGENT; 3],
-        &[second; 3],
-    ]
-    .concat();
-    let expected: Vec<_> = seconds
-        .map(|it| at(it * 1_000))
+    let seconds = [0, 1, 3, 7, 14, 15, 17, 21, 22, 24, 28, 29, 31, 35];
+    let turns = [(first, 4), (second, 3), (AGENT, 3), (first, 3), (second, 1)];
+    let agents = turns
         .into_iter()
-        .zip(agents)
-        .collect();
+        .flat_map(|(agent, count)| vec![agent; count]);
+    let seconds = seconds.map(|it| at(it * 1_000)).into_iter();
+    let expected: Vec<_> = seconds.zip(agents).collect();
     assert_eq!(asked, expected);
+}
+
+/// Where an agent asks for it, a node with an address goes through it, and back if nothing comes.
+#[test]
+fn an_agent_that_asks_for_registrations_and_is_silent_keeps_no_node_with_an_address() {
+    let mut road = Road::new(config(ReplayProtection::Timestamps));
+    road.node.attach(Attachment::Colocated(CARE_OF), at(0));
+    road.run(at(1_000), || false);
+    let node = &mut road.node;
+    let mut required = advertisement(1, FOREIGN | AgentFlags::REGISTRATION_REQUIRED);
+    required.lifetime = u16::MAX;
+    node.hear(AGENT, &required.to_icmp(), at(2_000));
+    assert_eq!(node.through(), Some(AGENT));
+    let mut targets = Vec::new();
+    for second in 2..12 {
+        node.handle_timeout(at(second * 1_000));
+        node.hear(AGENT, &required.to_icmp(), at(second * 1_000));
+        targets.extend(sent(&drain(node)).map(|(_, to, _)| *to.ip()));
+    }
+    let expected = [AGENT, AGENT, AGENT, HOME_AGENT, HOME_AGENT];
+    assert_eq!(targets, expected);
+    assert_eq!(node.through(), None);
+}
+
+/// Sixteen that are forged and never heard again make room for one that is.
+#[test]
+fn an_agent_that_is_heard_has_a_place_among_many() {
+    let mut node = node(config(ReplayProtection::Timestamps));
+    node.attach(Attachment::Visiting, at(0));
+    let mut forever = advertisement(1, FOREIGN);
+    forever.lifetime = u16::MAX;
+    for last in 0..AGENTS_MAX as u8 {
+        node.hear([1, 0, 0, last].into(), &forever.to_icmp(), at(last.into()));
+    }
+    node.hear(AGENT, &advertisement(1, FOREIGN).to_icmp(), at(1_000));
+    let mut asked = BTreeSet::new();
+    for second in 1..=7 * (AGENTS_MAX as u64 + 1) {
+        node.handle_timeout(at(second * 1_000));
+        node.hear(
+            AGENT,
+            &advertisement(1, FOREIGN).to_icmp(),
+            at(second * 1_000),
+        );
+        asked.extend(sent(&drain(&mut node)).map(|(_, to, _)| *to.ip()));
+    }
+    assert!(
+        asked.contains(&AGENT) && asked.len() == AGENTS_MAX,
+        "{asked:?}"
+    );
 }
 
 /// Whoever advertises on the link, in whatever order: a request a second at most.

@@ -69,8 +69,7 @@ impl Graph {
         start: usize,
     ) -> bool {
         let mut mobile = scenario.mobile.iter();
-        let goes_home =
-            mobile.any(|it| it.station == station && self.is_behind(it.agent, gateway));
+        let goes_home = mobile.any(|it| it.station == station && self.is_behind(it.agent, gateway));
         goes_home && start == station && self.is_behind(start, gateway)
     }
 

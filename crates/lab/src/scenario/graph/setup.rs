@@ -179,7 +179,9 @@ impl Setup {
                     is_outer_v6: gateway.is_ipv6(),
                     ..policy
                 },
-                has_nat: passed.iter().any(|it| scenario.nodes[*it].role == Role::Nat),
+                has_nat: passed
+                    .iter()
+                    .any(|it| scenario.nodes[*it].role == Role::Nat),
                 rank,
                 is_tunnel: mode == Mode::Tunnel,
                 gateway,

@@ -17,6 +17,12 @@ use crate::routes::leaves_by;
 use crate::run::mobility::look::{self, Link};
 use crate::run::mobility::{Common, Effect};
 
+/// How long nobody is believed to be the home agent where it has not answered.
+const DOUBT: Duration = Duration::from_secs(60);
+
+/// How long an advertisement of the home agent holds, at most (RFC 1256 §4.1).
+const HEARD_MAX: Duration = Duration::from_secs(9_000);
+
 impl MobileNodePart {
     /// Interfaces may have come, such as a modem that was plugged in.
     pub(super) fn find_links(&mut self, common: &mut Common) {
@@ -47,8 +53,8 @@ impl MobileNodePart {
             let (before, now) = (self.losses[it], losses[it]);
             before.is_some() && now.is_some() && before != now
         });
-        if let Some((doubted, before)) = self.doubted
-            && losses[doubted] != before
+        if let Some((doubted, before, until)) = self.doubted
+            && (losses[doubted] != before || until <= now)
         {
             self.doubted = None;
         }
@@ -111,27 +117,43 @@ impl MobileNodePart {
         }
         let is_trial = matches!(found, Link::Heard(_)) && self.link.is_some();
         self.trial = is_trial.then_some(now + TRIAL);
-        self.link = link;
+        let before = core::mem::replace(&mut self.link, link);
         self.denied = None;
         self.begin_to_wait(now);
         self.home_heard.take_if(|(number, _)| Some(*number) != link);
         if attachment != Attachment::Home {
             self.is_at_home = false;
         }
+        let is_other = self.link != before;
         let attachment = self.through_gateway(attachment, now);
+        if is_other && attachment == Attachment::Visiting {
+            // Agents of the former link are none of this one.
+            self.node.attach(Attachment::Detached, now);
+        }
         self.node.attach(attachment, now);
     }
 
     /// The home agent has fallen silent: this is another link.
     pub(super) fn lose_home(&mut self, now: Instant) {
         self.home_heard = None;
-        let seems_home = self.node.attachment() == Attachment::Home;
-        if seems_home && self.seen.is_some_and(Link::has_no_address) {
-            self.is_at_home = false;
-            self.node.attach(Attachment::Visiting, now);
-            // Another interface may have an address.
-            self.look(now);
+        if self.node.attachment() != Attachment::Home {
+            return;
         }
+        let attachment = match self.seen {
+            Some(Link::Address(_, own)) => Attachment::Colocated(own),
+            Some(link) if link.has_no_address() => Attachment::Visiting,
+            _ => return,
+        };
+        self.is_at_home = false;
+        self.node.attach(attachment, now);
+        // Another interface may have an address.
+        self.look(now);
+    }
+
+    /// Whether whoever advertised as the home agent on this interface has not answered there.
+    fn is_doubted(&self, number: usize, now: Instant) -> bool {
+        let mut doubted = self.doubted.into_iter();
+        doubted.any(|(link, _, until)| link == number && now < until)
     }
 
     /// The home agent was heard on this link and does not answer there: anybody can advertise.
@@ -142,7 +164,7 @@ impl MobileNodePart {
                 interface = self.setup.interfaces[link],
                 "the home agent does not answer here"
             );
-            self.doubted = Some((link, self.losses[link]));
+            self.doubted = Some((link, self.losses[link], now + DOUBT));
             self.lose_home(now);
         }
     }
@@ -178,7 +200,8 @@ impl MobileNodePart {
     ) {
         let config = &self.setup.config;
         let is_far = |outer: &Outer| outer.is_far(address);
-        let is_strange = !is_unicast(&address.into()) || address == config.home_address;
+        let is_host = is_unicast(&address.into()) && !address.is_link_local();
+        let is_strange = !is_host || address == config.home_address;
         if is_strange || self.outer.as_ref().is_some_and(is_far) {
             return;
         }
@@ -192,20 +215,33 @@ impl MobileNodePart {
             && !agent.flags.has(AgentFlags::BUSY)
             && agent.registration_lifetime > 0;
         let serves = if is_home { is_home_agent } else { is_free };
-        if !serves || self.may_hear(address, now) {
+        let is_silenced = is_home && !self.may_be_home(number, advertisement.lifetime, now);
+        if !is_silenced && (!serves || self.may_hear(address, now)) {
             if is_home && is_home_agent {
                 let span = Duration::from_secs(advertisement.lifetime.into());
-                self.home_heard = Some((number, now + span));
+                self.home_heard = Some((number, now + span.min(HEARD_MAX)));
                 self.wait.other_agent = None;
             } else if is_home_agent && self.home_heard.is_none() {
                 self.wait.other_agent = Some(address);
             }
+            let before = self.node.attachment();
             self.node.hear(address, icmp, now);
+            if self.node.attachment() == Attachment::Home && before != Attachment::Home {
+                // Anybody can advertise: the home agent itself has to answer.
+                self.trial = Some(now + TRIAL);
+            }
         }
         if !is_home {
             let outer = self.outer.iter_mut();
             outer.for_each(|it| it.hear(address, icmp, now));
         }
+    }
+
+    /// Whether an advertisement of the home agent may say that this link is home: not where it has
+    /// not answered, nor where another agent proves that the node is inside.
+    fn may_be_home(&self, number: usize, lifetime_s: u16, now: Instant) -> bool {
+        let is_elsewhere = self.node.is_proven_inside() && self.node.through().is_some();
+        lifetime_s > 0 && !is_elsewhere && !self.is_doubted(number, now)
     }
 
     /// Keeps where an agent is on the link. Of too many, one that serves is not forgotten.
@@ -233,13 +269,14 @@ impl MobileNodePart {
         let Ok(Some(advertisement)) = AgentAdvertisement::parse(icmp) else {
             return;
         };
-        let is_doubted = self.doubted.is_some_and(|(link, _)| link == number);
+        let is_doubted = self.is_doubted(number, now);
         let is_preferred = self.link.is_none_or(|link| number < link);
         let is_home = advertisement.agent.flags.has(AgentFlags::HOME_AGENT)
+            && advertisement.lifetime > 0
             && from.1 == self.setup.config.home_agent;
         if is_home && is_preferred && !is_doubted {
             let span = Duration::from_secs(advertisement.lifetime.into());
-            self.home_heard = Some((number, now + span));
+            self.home_heard = Some((number, now + span.min(HEARD_MAX)));
             self.look(now);
         }
     }

@@ -112,7 +112,10 @@ impl Outer {
     /// The foreign agent that delivers its packets on this link, if one does: then it has no
     /// tunnel.
     fn agent(&self) -> Option<Ipv4Addr> {
-        self.node.state().delivering().filter(|_| self.track.holds())
+        self.node
+            .state()
+            .delivering()
+            .filter(|_| self.track.holds())
     }
 
     /// An advertisement of an agent on the node's link. With an address of its own the node needs
