@@ -148,8 +148,12 @@ impl Builder<'_> {
         let key = |last: &str| format!("connections.{}.{last}", connection.name);
         let outside = node.outside();
         if connection.version != Version::V2 || (outside.is_none() && !connection.mobike) {
-            let text = "[mobile.gateway] needs IKEv2 with MOBIKE: version = 2, and not mobike = \
-                        false";
+            let text = match outside {
+                Some(_) => "[mobile.gateway] needs IKEv2: version = 2",
+                None => {
+                    "[mobile.gateway] needs IKEv2 with MOBIKE: version = 2, and not mobike = false"
+                }
+            };
             return Err(self.value(&key("version"), text));
         }
         if !connection.wants_inner.v4 {

@@ -297,6 +297,6 @@ fn every(visitor: &agent::Visitor) -> Duration {
     Duration::from_secs(visitor.keepalive.into())
 }
 
-fn is_request(payload: &[u8]) -> bool {
+pub(super) fn is_request(payload: &[u8]) -> bool {
     matches!(Message::parse(payload), Ok((Message::Request(_), _)))
 }

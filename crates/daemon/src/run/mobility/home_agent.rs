@@ -15,6 +15,7 @@ use tracing::{debug, info, warn};
 use wire::mip4::is_solicitation;
 
 use super::firewall::FirewallPart;
+use super::foreign_agent::is_request;
 use super::homecoming::Homecomings;
 use super::refusals::Refusals;
 use super::shared::Places;
@@ -79,6 +80,8 @@ pub(super) struct HomeAgentPart {
     announcements: BTreeMap<Ipv4Addr, (Instant, Option<Mac>, u32)>,
     /// Our own SKIP. Packets to nodes that are away go through it alone.
     own_skip: Option<FirewallPart>,
+    /// It ends, and takes no more registrations.
+    is_ending: bool,
 }
 
 impl HomeAgentPart {
@@ -125,6 +128,7 @@ impl HomeAgentPart {
             refusals: Refusals::default(),
             announcements: BTreeMap::new(),
             own_skip,
+            is_ending: false,
         };
         Ok((part, begun))
     }
@@ -145,12 +149,17 @@ impl HomeAgentPart {
             skip.handle(input, common, now);
         }
         match *input {
+            // Whoever it took would find nobody.
+            Input::Datagram { payload, .. } if self.is_ending && is_request(payload) => {
+                common.refuse("ending".to_owned());
+            }
             Input::Datagram { from, to, payload } => {
                 self.agent.handle(Datagram { from, to, payload }, now);
             }
             Input::Frame(_, heard) => self.hear(heard, common, now),
             Input::Wake => self.agent.handle_timeout(now),
             Input::Leave => {
+                self.is_ending = true;
                 for home in &self.homes {
                     self.agent.revoke(*home, now);
                 }

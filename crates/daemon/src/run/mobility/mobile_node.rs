@@ -434,7 +434,12 @@ impl MobileNodePart {
                 Output::Revoked => info!("the home agent has ended the registration"),
                 Output::WantsKeepalive => self.keepalive.hurry(now),
                 Output::Denied(code) => {
-                    self.denied = Some(code);
+                    // Outside, an agent that nobody knows does not reach the home agent inside.
+                    let through = self.node.through();
+                    let is_known = |it| self.setup.config.foreign_agents.contains_key(&it);
+                    if self.outer.is_none() || through.is_none_or(is_known) {
+                        self.denied = Some(code);
+                    }
                     common.refuse(format!("denied-{}", code.number()));
                 }
             }

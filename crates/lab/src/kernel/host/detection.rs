@@ -99,8 +99,8 @@ impl Detection {
 }
 
 impl Host {
-    /// Whether it is a node that knows that it is inside. What it knows of another link says nothing
-    /// of one to which it has come and that it has not looked at.
+    /// Whether it is a node that knows that it is inside. What it knows of another link says
+    /// nothing of one to which it has come and that it has not looked at.
     pub(in crate::kernel) fn is_inside(&self) -> bool {
         let place = self.entrance.place.unwrap_or(self.config.addresses[0]);
         let detection = self.entrance.detection.as_ref();

@@ -1,5 +1,5 @@
 //! The stations of a world that ask whether they are inside: what their home agents trust, and the
-//! keys of the foreign agents inside, which prove to a node that they are none of somebody else.
+//! keys of the foreign agents inside, which prove to a node that the agents are its company's.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};

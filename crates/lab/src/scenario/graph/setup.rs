@@ -127,6 +127,14 @@ pub struct Destination {
     pub port: u16,
 }
 
+/// Whether a NAT is on a way of a tunnel. A station that begins inside passes none at first.
+fn has_nat(scenario: &Scenario, graph: &Graph, tunnel: &Tunnel) -> bool {
+    let first = graph.route(tunnel.from, tunnel.to).into_iter();
+    let mut all = first.chain(graph.routes(tunnel.from, tunnel.to));
+    let is_nat = |node: &usize| scenario.nodes[*node].role == Role::Nat;
+    all.any(|way| way.nodes.iter().any(is_nat))
+}
+
 impl Setup {
     /// `policies`: those of the graph's tunnels, in the same order; `skip`: the layers of SKIP and
     /// how their stations get inside.
@@ -166,10 +174,6 @@ impl Setup {
                 Mode::Transport => gateway.is_ipv6(),
             };
             let rank = setup.rank(tunnel, (gateway.is_ipv6(), is_inner_v6));
-            // A station that begins inside passes none at first.
-            let routes = graph.routes(tunnel.from, tunnel.to);
-            let own = graph.route(tunnel.from, tunnel.to).into_iter();
-            let passed: Vec<usize> = own.chain(routes).flat_map(|it| it.nodes).collect();
             setup.tunnels.push(TunnelSetup {
                 from: tunnel.from,
                 to: tunnel.to,
@@ -179,9 +183,7 @@ impl Setup {
                     is_outer_v6: gateway.is_ipv6(),
                     ..policy
                 },
-                has_nat: passed
-                    .iter()
-                    .any(|it| scenario.nodes[*it].role == Role::Nat),
+                has_nat: has_nat(scenario, graph, tunnel),
                 rank,
                 is_tunnel: mode == Mode::Tunnel,
                 gateway,

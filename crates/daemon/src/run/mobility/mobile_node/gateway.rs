@@ -46,6 +46,11 @@ impl Way {
         self.detection.is_wanted()
     }
 
+    /// Whether it is up.
+    pub(super) fn is_open(&self) -> bool {
+        self.detection.is_open()
+    }
+
     pub(super) fn deadline(&self) -> Option<Deadline> {
         self.detection.deadline()
     }

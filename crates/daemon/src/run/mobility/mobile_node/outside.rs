@@ -33,6 +33,9 @@ use crate::routes::{Desired, Prefix};
 use crate::run::mobility::{Common, Effect};
 use crate::status::OutsideStatus;
 
+/// How long the tunnel may be down before the registration outside is made anew.
+const STALLED: Duration = Duration::from_secs(5);
+
 /// The node as this home agent knows it.
 pub(super) struct Outer {
     node: MobileNode,
@@ -46,6 +49,12 @@ pub(super) struct Outer {
     is_led: bool,
     /// Since when the node is outside and not registered there.
     cut_off: Option<Instant>,
+    /// The tunnel to the gateway is wanted and down: when the registration is made anew.
+    stalled: Option<Instant>,
+    /// The tunnel was up.
+    had_tunnel: bool,
+    /// Answers before this link with a wrong authenticator.
+    unproven: u64,
     /// How often a NAT's entry is kept, and when next.
     keepalive: Option<(Duration, Instant)>,
     /// Why the last registration was denied.
@@ -68,6 +77,9 @@ impl Outer {
             is_unsent: false,
             is_led: false,
             cut_off: None,
+            stalled: None,
+            had_tunnel: false,
+            unproven: 0,
             keepalive: None,
             denied: None,
             last_id: 0,
@@ -102,6 +114,16 @@ impl Outer {
     /// The host has followed.
     pub(super) fn lead(&mut self) {
         self.is_led = true;
+    }
+
+    /// Answers that proved nothing.
+    pub(super) fn unproven(&self) -> u64 {
+        self.node.ignored().unauthenticated
+    }
+
+    /// Whether the node is outside and not registered there.
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.cut_off.is_some()
     }
 
     /// The foreign agent through which it is registered or asks.
@@ -156,8 +178,13 @@ impl Outer {
         if self.care_of().is_some() {
             return None;
         }
+        let is_unproven = self.node.ignored().unauthenticated > self.unproven;
         Some(match (self.denied, self.through()) {
             (Some(code), _) => format!("outside, {}", refused(code)),
+            (None, _) if is_unproven => format!(
+                "an answer of the home agent outside, {agent}, has a wrong authenticator: the keys \
+                 of `association` differ, or somebody forges answers"
+            ),
             (None, Some(through)) => format!(
                 "nothing comes back from the home agent outside, {agent}, through the foreign \
                  agent {through}: look at `caravan status` at both"
@@ -173,6 +200,7 @@ impl Outer {
     pub(super) fn lose(&mut self) {
         self.track.lose();
         self.denied = None;
+        self.unproven = self.node.ignored().unauthenticated;
     }
 
     /// A datagram to this host could not be sent. Whether it was one for this home agent.
@@ -194,7 +222,28 @@ impl Outer {
             at,
             why: "keep the NAT's entry for the home agent outside",
         });
-        self.node.deadline().into_iter().chain(keepalive).min()
+        let stalled = self.stalled.map(|at| Deadline {
+            at,
+            why: "doubt the registration outside",
+        });
+        let own = self.node.deadline().into_iter();
+        own.chain(keepalive).chain(stalled).min()
+    }
+
+    /// The tunnel to the gateway is wanted and does not come up, or has gone: perhaps this home
+    /// agent has forgotten the node, and nobody says so.
+    fn follow_tunnel(&mut self, (is_wanted, is_open): (bool, bool), now: Instant) {
+        let had_tunnel = core::mem::replace(&mut self.had_tunnel, is_open);
+        if !is_wanted || is_open || self.reach() == Outside::Unreachable {
+            self.stalled = None;
+            return;
+        }
+        let first = if had_tunnel { now } else { now + STALLED };
+        let due = *self.stalled.get_or_insert(first);
+        if due <= now {
+            self.stalled = Some(now + STALLED);
+            self.node.renew(now);
+        }
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant) {
@@ -291,6 +340,8 @@ impl MobileNodePart {
             _ => home,
         };
         outer.follow(place, is_inside.then_some(own), now);
+        let tunnel = (self.gateway.is_wanted(), self.gateway.is_open());
+        outer.follow_tunnel(tunnel, now);
         let (mut states, mut requests) = (Vec::new(), Vec::new());
         while let Some(output) = outer.node.poll() {
             match output {
@@ -415,6 +466,9 @@ impl MobileNodePart {
                 udp = tunnel.udp.map(|it| it.to_string()),
                 "registered outside"
             );
+        }
+        if state == State::Unreachable {
+            info!("not registered outside");
         }
         let (own, wanted) = (outer.config.home_address, outer.carriers(&state));
         // An agent needs a route to it, and without one the routes of a tunnel hold.

@@ -61,6 +61,10 @@ impl MobileNodePart {
             ("unauthenticated", ignored.unauthenticated),
             ("stale", ignored.stale),
             ("untrusted", ignored.untrusted),
+            (
+                "outside-unauthenticated",
+                self.outer.as_ref().map_or(0, Outer::unproven),
+            ),
         ];
         let counts = counts.into_iter().filter(|(_, count)| *count > 0);
         let mut status = MobilityStatus {
@@ -112,8 +116,10 @@ impl MobileNodePart {
     }
 
     fn state_word(&self, state: &State) -> &'static str {
+        let is_cut_off = self.outer.as_ref().is_some_and(Outer::is_cut_off);
         match (state, self.link) {
             (State::Home, _) => "at home",
+            (State::Registered { .. }, _) if is_cut_off => "registering outside",
             (State::Registered { .. }, _) => "registered",
             (State::Unreachable, None) => "no link",
             (State::Unreachable, Some(_)) if self.is_at_home => "coming home",
