@@ -3,6 +3,7 @@ the VPN gateway begins at an address that never moves."""
 
 from __future__ import annotations
 
+import signal
 import socket
 import sys
 import time
@@ -30,6 +31,7 @@ from caravan.testbed.mvpn_outside import (
     OUTSIDE_AGENT,
     OUTSIDE_HOME,
     WithAgentOutside,
+    agent_outside,
     agents,
     all_roles,
     node,
@@ -50,6 +52,8 @@ speaker.bind((sys.argv[1], 0))
 speaker.sendto({WORDS!r}, (sys.argv[2], int(sys.argv[3])))
 """
 """Sends a datagram from an address to another one and its port."""
+FORGOTTEN_S = 45.0
+"""The gateway is asked for some 20 s before the tunnel counts as lost."""
 GAP_S = 1.0
 """The longest gap of a move from one network outside to another, on a busy machine."""
 
@@ -182,6 +186,25 @@ def test_without_its_home_agent_outside_the_node_says_so_and_recovers(output: Pa
             until = time.monotonic() + 10
             while not reaches(network):
                 assert time.monotonic() < until
+
+
+def test_a_home_agent_outside_that_has_forgotten_the_node_is_asked_anew(output: Path) -> None:
+    """It does not say so, and its registration would hold for minutes."""
+    with (
+        WithAgentOutside(output) as network,
+        agents(network) as (_, _, xha),
+        node(network) as ms,
+    ):
+        ms.wait_ready().wait_at(HOME)
+        walk(network, ms, VISITED)
+        assert reaches(network)
+        xha.process.signal(signal.SIGKILL)
+        with agent_outside(network) as again:
+            again.wait_ready()
+            until = time.monotonic() + FORGOTTEN_S
+            while not reaches(network):
+                assert time.monotonic() < until
+            assert [it["care_of"] for it in again.mobility()["bindings"]] == [VISITED.care_of]
 
 
 TRANSLATED = f"""
