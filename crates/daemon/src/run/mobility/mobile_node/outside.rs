@@ -199,6 +199,8 @@ impl Outer {
     /// The node has lost its link, or has another one.
     pub(super) fn lose(&mut self) {
         self.track.lose();
+        // What did not leave by the former link is not asked again here.
+        self.is_unsent = false;
         self.denied = None;
         self.unproven = self.node.ignored().unauthenticated;
     }
