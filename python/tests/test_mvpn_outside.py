@@ -14,7 +14,7 @@ from mobile_ip_captures import REQUEST, ends, is_told, read_registrations
 from mvpn_by_hand import reaches
 
 from caravan.testbed.capture import IPPROTO_ESP, IPPROTO_IPIP, IPPROTO_UDP, Capture, Frame
-from caravan.testbed.caravan import order
+from caravan.testbed.caravan import READY_S, order
 from caravan.testbed.mobile_ip import HOME_AGENT, MOBILE, Place, Role
 from caravan.testbed.mvpn import (
     BRANCH,
@@ -181,9 +181,8 @@ def test_without_its_home_agent_outside_the_node_says_so_and_recovers(output: Pa
             ms.wait_for(lambda it: wanted in (it["trouble"] or ""), "a reason")
             assert place_outside(ms) is None and not reaches(network)
             assert session(ms) is None
-            network.move(HOME)
-            ms.wait_at(HOME)
-            until = time.monotonic() + 10
+            walk(network, ms, HOME)
+            until = time.monotonic() + READY_S
             while not reaches(network):
                 assert time.monotonic() < until
 
@@ -199,6 +198,11 @@ def test_a_home_agent_outside_that_has_forgotten_the_node_is_asked_anew(output: 
         walk(network, ms, VISITED)
         assert reaches(network)
         xha.process.signal(signal.SIGKILL)
+        # Its own second process ends a moment later.
+        until = time.monotonic() + READY_S
+        while network.xha.pids():
+            assert time.monotonic() < until
+            time.sleep(0.02)
         with agent_outside(network) as again:
             again.wait_ready()
             until = time.monotonic() + FORGOTTEN_S
