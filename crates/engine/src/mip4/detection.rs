@@ -5,8 +5,8 @@
 //!
 //! On a link without an address, a foreign agent may be inside, or lead to the home agent outside.
 //! With the latter the tunnel stays, and where the home agent inside is heard, or a foreign agent
-//! that has a key with the node, the node asks through that one first, once on each link: anybody
-//! can advertise.
+//! that has a key with the node, the node asks through that one first. Each gets that once on a link,
+//! and later where no tunnel would rest for it: anybody can advertise.
 //!
 //! Neither machine has a node of IKE or of Mobile IPv4. The owner says what it sees ([`View`]) and
 //! does what they say.
@@ -69,7 +69,7 @@ pub enum Hearing {
     Believe,
     /// So does it, as if it had just come to the link: nothing it knew there holds.
     Try,
-    /// It was tried on this link and has proven nothing: the node hears no more of it.
+    /// Not now: it was tried on this link and has proven nothing, or another one is on trial.
     Doubt,
 }
 

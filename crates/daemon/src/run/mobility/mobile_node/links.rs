@@ -244,7 +244,7 @@ impl MobileNodePart {
         lifetime_s > 0 && !is_elsewhere && !self.is_doubted(number, now)
     }
 
-    /// Keeps where an agent is on the link. Of too many, one that serves is not forgotten.
+    /// Keeps where an agent is on the link. Of too many, those in use are kept.
     fn note_agent(&mut self, address: Ipv4Addr, mac: Mac) {
         let in_use = [
             self.node.through(),
