@@ -5,8 +5,8 @@
 //!
 //! On a link without an address, a foreign agent may be inside, or lead to the home agent outside.
 //! With the latter the tunnel stays, and where the home agent inside is heard, or a foreign agent
-//! that has a key with the node, the node asks through that one first. Each gets that once on a link,
-//! and later where no tunnel would rest for it: anybody can advertise.
+//! that has a key with the node, the node asks through that one first. Anybody can advertise, so
+//! each gets that once on a link, and again later only where no tunnel would rest for it.
 //!
 //! Neither machine has a node of IKE or of Mobile IPv4. The owner says what it sees ([`View`]) and
 //! does what they say.
