@@ -413,14 +413,7 @@ impl MobileNode {
             return;
         }
         if is_told && self.pending.is_none() {
-            // Not sooner than a second after the last request, however often the agent restarts.
-            let due = self
-                .asked
-                .map_or(now, |asked| asked + INTERVAL_MIN)
-                .max(now);
-            let end = self.renewal.map_or(Instant(u64::MAX), |(_, end)| end);
-            self.renewal = Some((due, end));
-            self.handle_timeout(now);
+            self.register_in_time(now);
         }
         let is_away = match self.attachment {
             Attachment::Visiting => true,
@@ -536,7 +529,9 @@ impl MobileNode {
         match self.asked.map(|asked| asked + INTERVAL_MIN) {
             Some(due) if due > now => {
                 self.pending = None;
-                self.renewal = Some((due, Instant(u64::MAX)));
+                // What holds ends when it would have ended.
+                let end = self.renewal.map_or(Instant(u64::MAX), |(_, end)| end);
+                self.renewal = Some((due, end));
             }
             _ => self.register(now),
         }
