@@ -11,6 +11,7 @@ use crate::kernel::trace::{Rewind, held};
 use crate::kernel::{Subject, levels, trace};
 use crate::scenario::{Catalogue, Entry, Kind, Scenario};
 
+pub(super) mod blocks;
 mod detection;
 mod ikev2;
 mod nested;

@@ -1,7 +1,6 @@
 //! Nodes outside of their firewall, with the real machines. The network is that of paper M, Fig. 1.
 
 use std::cell::RefCell;
-use std::io::{self, Write};
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 
@@ -9,6 +8,7 @@ use crate::cost::{Clock, Device, Direction, Policy, Profile};
 use crate::exchange::{Exchange, Way};
 use crate::kernel::trace::held;
 use crate::kernel::world::moved::Gap;
+use crate::kernel::world::tests::blocks::Blocks;
 use crate::kernel::world::{Blueprint, Flowed, World};
 use crate::scenario::{Catalogue, Entry, Kind, LinkFile, Scenario};
 
@@ -129,55 +129,13 @@ fn gaps(flowed: &Flowed, count: usize) -> Vec<(&str, f64, f64)> {
 /// What is wrong with the packets of a capture, as they pass by.
 #[derive(Default)]
 struct Seen {
-    interfaces: Vec<String>,
     packets: u64,
     faults: Vec<String>,
 }
 
-/// Looks at a capture block by block.
-struct Watch {
-    block: Vec<u8>,
-    seen: Rc<RefCell<Seen>>,
-}
-
-impl Write for Watch {
-    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-        self.block.extend_from_slice(octets);
-        let word = |at: usize| {
-            let octets = self.block.get(at..at + 4)?;
-            octets.try_into().ok().map(u32::from_le_bytes)
-        };
-        let (kind, length) = (word(0), word(4));
-        if length.is_some_and(|length| self.block.len() >= length as usize) {
-            let mut seen = self.seen.borrow_mut();
-            match kind {
-                // The name is the first option.
-                Some(1) => {
-                    let length = u16::from_le_bytes([self.block[18], self.block[19]]);
-                    let name = &self.block[20..20 + usize::from(length)];
-                    seen.interfaces
-                        .push(String::from_utf8_lossy(name).into_owned());
-                }
-                Some(6) => {
-                    let (interface, length) = (word(8).expect("one"), word(20).expect("one"));
-                    seen.look(interface as usize, &self.block[28..28 + length as usize]);
-                }
-                _ => {}
-            }
-            self.block.clear();
-        }
-        Ok(octets.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 impl Seen {
-    fn look(&mut self, interface: usize, packet: &[u8]) {
+    fn look(&mut self, name: &str, packet: &[u8]) {
         self.packets += 1;
-        let name = &self.interfaces[interface];
         let inside = ["home", "inside", "fw - r2", "r2 - ", "h2 - ", "h3 - "];
         let inside = inside.iter().chain(&["h4 - ", "h5 - "]);
         let is_inside = { inside }.any(|start| name.starts_with(start));
@@ -220,11 +178,10 @@ impl Seen {
 fn a_download_survives_ten_moves_through_the_firewall() {
     let mut world = World::new(blueprint(MVPN).expect("a blueprint")).expect("a world");
     let seen = Rc::new(RefCell::new(Seen::default()));
-    let watch = Watch {
-        block: Vec::new(),
-        seen: Rc::clone(&seen),
-    };
-    world.capture(Box::new(watch));
+    let watched = Rc::clone(&seen);
+    world.capture(Box::new(Blocks::new(
+        move |name: &str, _at_ns, packet: &[u8]| watched.borrow_mut().look(name, packet),
+    )));
     let flowed = world.run_flows().expect("runs");
     let moved = flowed.flows[0].transferred.as_ref().expect("a transfer");
     assert!(moved.is_complete, "{moved:?} {:?}", flowed.drops);

@@ -3,11 +3,11 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 
 use wire::ip::{Flow, protocol};
 use wire::mip4::{Message, PORT};
 
+use super::blocks::Blocks;
 use super::*;
 use crate::kernel::world::flows::Flowed;
 use crate::kernel::world::moved::Gap;
@@ -299,9 +299,6 @@ fn what_such_a_node_cannot_do_is_said_with_its_place() {
 struct Seen {
     /// The home agent, which shares the home link with the node.
     agent: Option<IpAddr>,
-    /// Of the calendar, the beginning of the simulation.
-    begin_ns: u64,
-    interfaces: Vec<String>,
     /// The link of the node, and whether its home agent has answered there.
     place: String,
     since_ns: u64,
@@ -309,49 +306,6 @@ struct Seen {
     /// The node's data in clear on each link inside.
     data: BTreeMap<String, u64>,
     faults: Vec<String>,
-}
-
-/// Looks at a capture block by block.
-struct Watch {
-    block: Vec<u8>,
-    seen: Rc<RefCell<Seen>>,
-}
-
-impl Write for Watch {
-    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-        self.block.extend_from_slice(octets);
-        let word = |at: usize| {
-            let octets = self.block.get(at..at + 4)?;
-            octets.try_into().ok().map(u32::from_le_bytes)
-        };
-        let (kind, length) = (word(0), word(4));
-        if length.is_some_and(|length| self.block.len() >= length as usize) {
-            let mut seen = self.seen.borrow_mut();
-            match kind {
-                // The name is the first option.
-                Some(1) => {
-                    let length = u16::from_le_bytes([self.block[18], self.block[19]]);
-                    let name = &self.block[20..20 + usize::from(length)];
-                    let name = String::from_utf8_lossy(name).into_owned();
-                    seen.interfaces.push(name);
-                }
-                Some(6) => {
-                    let (interface, length) = (word(8).expect("one"), word(20).expect("one"));
-                    let (high, low) = (word(12).expect("one"), word(16).expect("one"));
-                    let at_ns = ((u64::from(high) << 32) | u64::from(low)) - seen.begin_ns;
-                    let name = seen.interfaces[interface as usize].clone();
-                    seen.look(&name, at_ns, &self.block[28..28 + length as usize]);
-                }
-                _ => {}
-            }
-            self.block.clear();
-        }
-        Ok(octets.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// What a packet is, once all headers of tunnels without encryption are gone.
@@ -445,13 +399,14 @@ fn data_in_clear_leaves_inside_alone_and_only_after_the_answer() {
         let mut world = World::new(blueprint).expect("a world");
         let seen = Rc::new(RefCell::new(Seen {
             agent: Some(agent.into()),
-            begin_ns,
             ..Seen::default()
         }));
-        world.capture(Box::new(Watch {
-            block: Vec::new(),
-            seen: Rc::clone(&seen),
-        }));
+        let watched = Rc::clone(&seen);
+        world.capture(Box::new(Blocks::new(
+            move |name: &str, at_ns: u64, packet: &[u8]| {
+                watched.borrow_mut().look(name, at_ns - begin_ns, packet);
+            },
+        )));
         let flowed = world.run_flows().expect("runs");
         let seen = seen.borrow();
         assert_eq!(seen.faults, [""; 0]);
