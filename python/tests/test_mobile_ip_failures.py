@@ -321,6 +321,46 @@ def test_away_and_not_registered_a_node_sends_nothing_from_its_home_address(outp
             assert "unreachable" not in network.ms.run(["ip", "rule"]).stdout
 
 
+def test_what_dhcp_sets_at_home_stays_though_the_home_agent_answers_late(output: Path) -> None:
+    """Without the address, the kernel refuses the default route that comes next, or removes it."""
+    with MobileIp(output) as network, home_agent(network) as ha, mobile_node(network) as ms:
+        ha.wait_ready()
+        ms.wait_ready().wait_at(HOME)
+        network.move(VISITED)
+        ms.wait_at(VISITED)
+        network.links.unplug("ha-eth0")
+        # Otherwise it is sometimes faster than DHCP.
+        ms.process.signal(signal.SIGSTOP)
+        network.move(HOME)
+        network.ms.add_address("eth0", f"{MOBILE}/24")
+        ms.process.signal(signal.SIGCONT)
+        ms.wait_for(lambda it: it["state"] == "registering", "on a link of which it knows nothing")
+        network.ms.add_route("default", HOME_ROUTER)
+        time.sleep(1)
+        network.links.plug("ha-eth0", "home")
+        ms.wait_at(HOME, 20)
+        assert HOME_ROUTER in network.ms.run(["ip", "route", "show", "default"]).stdout
+        assert f"{MOBILE}/24" in network.ms.addresses("eth0")
+        assert network.is_connected()
+
+
+def test_a_home_address_that_comes_on_a_strange_link_goes_again(output: Path) -> None:
+    with MobileIp(output) as network, home_agent(network) as ha, mobile_node(network) as ms:
+        ha.wait_ready()
+        ms.wait_ready().wait_at(HOME)
+        network.move(AGENT)
+        ms.wait_for(lambda it: it["state"] == "registering", "away")
+        until = time.monotonic() + 20
+        for _ in range(2):
+            while f"{MOBILE}/24" in network.ms.addresses("eth0"):
+                assert time.monotonic() < until
+                time.sleep(0.05)
+            network.ms.add_address("eth0", f"{MOBILE}/24")
+        network.move(VISITED)
+        ms.wait_at(VISITED)
+        assert network.ms.addresses("eth0") == [VISITED.address]
+
+
 @pytest.mark.parametrize("place", [VISITED, AGENT], ids=["co-located", "agent"])
 def test_down_abroad_deregisters(place: Place, output: Path) -> None:
     with (

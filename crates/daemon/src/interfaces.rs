@@ -32,6 +32,12 @@ pub fn entries() -> nix::Result<Vec<Entry>> {
 }
 
 impl Entry {
+    /// Whether its interface is up, and its link too.
+    pub fn is_running(&self) -> bool {
+        self.flags
+            .contains(InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING)
+    }
+
     /// Its address of IPv4.
     pub fn v4(&self) -> Option<Ipv4Addr> {
         match self.address? {
@@ -55,10 +61,8 @@ pub fn idle_addresses() -> BTreeSet<IpAddr> {
 }
 
 fn idle_among(all: &[Entry]) -> BTreeSet<IpAddr> {
-    let runs = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING;
     let of = |is_running: bool| {
-        let fitting = all.iter();
-        let fitting = fitting.filter(move |it| it.flags.contains(runs) == is_running);
+        let fitting = all.iter().filter(move |it| it.is_running() == is_running);
         fitting.filter_map(|it| it.address)
     };
     let running: BTreeSet<IpAddr> = of(true).collect();

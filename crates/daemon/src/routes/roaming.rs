@@ -19,7 +19,7 @@ use super::netlink::Netlink;
 use super::{Prefix, RouteError};
 use crate::ether::Mac;
 use crate::footprint::FootprintFile;
-use crate::interfaces::entries;
+use crate::interfaces::{Entry, entries};
 
 /// Routes of host and router on a link: better than those into the tunnel.
 const LINK_METRIC: u32 = 50;
@@ -57,8 +57,12 @@ pub enum Place {
         /// Its name.
         interface: String,
     },
-    /// Away: no interface has the home address.
+    /// Away: no interface has the home address, unless somebody else has put it on a link that
+    /// may be home.
     Away {
+        /// Nothing tells yet that this is another link than home: with the home address, the routes
+        /// that DHCP has set would go.
+        may_be_home: bool,
         /// Programs that use this address, the care-of address, bypass the tunnel.
         care_of: Option<Ipv4Addr>,
         /// The foreign agent.
@@ -158,6 +162,7 @@ impl Roaming {
             care_of,
             router,
             is_registered,
+            ..
         }) = &self.place
         {
             all.extend(care_of.map(Purpose::CareOf));
@@ -364,14 +369,16 @@ async fn place_home(netlink: &Netlink, place: &Place, part: &Part) -> Result<(),
     let Some((home, prefix)) = part.home else {
         return Ok(());
     };
-    let own = match place {
-        Place::Home { interface } => Some(interface),
-        Place::Away { .. } => None,
+    let (own, may_be_home) = match place {
+        Place::Home { interface } => (Some(interface), false),
+        Place::Away { may_be_home, .. } => (None, *may_be_home),
     };
-    for (name, length) in with_address(home) {
-        let is_ours = part.interfaces.contains(&name);
-        if is_ours && own != Some(&name) {
-            let link = link_index(&name)?;
+    for (it, length) in with_address(home) {
+        let is_ours = part.interfaces.contains(&it.interface);
+        // Without a link, it is from before.
+        let stays = may_be_home && it.is_running();
+        if is_ours && own != Some(&it.interface) && !stays {
+            let link = link_index(&it.interface)?;
             netlink.remove_link_address(link, home, length).await?;
         }
     }
@@ -403,11 +410,11 @@ async fn lead_broadcasts(
 }
 
 /// The interfaces with this address, and the length of its prefix there.
-fn with_address(address: Ipv4Addr) -> Vec<(String, u8)> {
+fn with_address(address: Ipv4Addr) -> Vec<(Entry, u8)> {
     let all = entries().unwrap_or_default().into_iter();
     let found = all.filter_map(|it| {
         let (own, length) = it.v4_network()?;
-        (own == address).then_some((it.interface, length))
+        (own == address).then_some((it, length))
     });
     found.collect()
 }

@@ -3,7 +3,6 @@
 use std::net::Ipv4Addr;
 
 use engine::selector::TrafficSelector;
-use nix::net::if_::InterfaceFlags;
 
 use crate::config::MobileSetup;
 use crate::interfaces::{Entry, entries};
@@ -52,10 +51,9 @@ pub(super) fn interfaces(names: &[String]) -> Vec<Interface> {
     let found = entries().unwrap_or_default();
     let one = |name: &String| {
         let own = found.iter().filter(|it| it.interface == *name);
-        let running = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING;
         let addresses = own.clone().filter_map(Entry::v4);
         Interface {
-            is_running: own.clone().any(|it| it.flags.contains(running)),
+            is_running: own.clone().any(Entry::is_running),
             losses: link_losses(name),
             is_dead: false,
             addresses: addresses.collect(),

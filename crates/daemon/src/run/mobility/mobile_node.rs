@@ -66,6 +66,9 @@ pub(super) struct MobileNodePart {
     /// Such an interface where nobody answered, and how often it had lost its link then; and until
     /// when nobody is believed there.
     doubted: Option<(usize, Option<u32>, Instant)>,
+    /// A link without another address is new, or somebody has put the home address on it: until
+    /// when it may be home, though nothing says so yet.
+    arrival: Option<Instant>,
     /// Agents of this link.
     macs: BTreeMap<Ipv4Addr, Mac>,
     /// An agent in use has another address on the link, and when the host was told that last.
@@ -136,6 +139,7 @@ impl MobileNodePart {
             home_heard: None,
             trial: None,
             doubted: None,
+            arrival: None,
             macs: BTreeMap::new(),
             has_new_mac: false,
             mac_told: None,
@@ -197,6 +201,9 @@ impl MobileNodePart {
                 if self.home_heard.is_some_and(|(_, until)| until <= now) {
                     self.lose_home(now);
                 }
+                if self.arrival.take_if(|until| *until <= now).is_some() {
+                    common.effects.push_back(Effect::Host);
+                }
             }
             Input::Tunnel(inner, is_natted) => self.follow_tunnel(inner, is_natted, common),
             Input::Configured => self.gateway.forget(),
@@ -240,6 +247,7 @@ impl MobileNodePart {
                 "notice that the home agent is silent",
             ),
             (self.trial, "doubt that this link is home"),
+            (self.arrival, "take the home address off a strange link"),
             (
                 self.announcement.map(|(at, _)| at),
                 "announce the home address",
@@ -301,10 +309,12 @@ impl MobileNodePart {
             _ => None,
         };
         let router = self.router(&state, is_tunnelled);
+        let is_registered = matches!(state, State::Registered { .. });
         desired.roaming.place = Some(Place::Away {
+            may_be_home: self.arrival.is_some() && !is_registered,
             care_of,
             router,
-            is_registered: matches!(state, State::Registered { .. }),
+            is_registered,
         });
     }
 

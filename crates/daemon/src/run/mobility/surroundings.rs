@@ -4,7 +4,6 @@ use std::net::Ipv4Addr;
 
 use engine::firewall::access::Origin;
 use engine::selector::TrafficSelector;
-use nix::net::if_::InterfaceFlags;
 
 use crate::config::{FirewallSetup, Mobility, VisitedLink};
 use crate::interfaces::{Entry, entries};
@@ -107,9 +106,8 @@ fn links(tun: &str) -> Vec<Entry> {
 
 /// Says that an interface is down, or nothing is plugged in.
 fn no_carrier(found: &[Entry], key: &str, link: &str) -> Option<String> {
-    let running = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING;
     let mut own = found.iter().filter(|it| it.interface == link).peekable();
-    let is_down = own.peek().is_some() && !own.any(|it| it.flags.contains(running));
+    let is_down = own.peek().is_some() && !own.any(Entry::is_running);
     is_down.then(|| {
         format!(
             "{key}: {link} has no link, so nobody is heard there: is it up (`ip link set {link} \
@@ -305,6 +303,8 @@ fn has(entry: &Entry, address: Ipv4Addr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use nix::net::if_::InterfaceFlags;
+
     use super::*;
 
     #[test]

@@ -103,6 +103,11 @@ impl MobileNodePart {
                 (Some(before), found) if before.has_no_address() && found.has_no_address() => true,
                 (seen, found) => seen == Some(found),
             };
+        let has_come = matches!(found, Link::HomeAddress(_)) && self.seen != Some(found);
+        if !is_same || has_come {
+            let may_be_home = link.is_none() || found.has_no_address();
+            self.arrival = may_be_home.then_some(now + TRIAL);
+        }
         self.seen = Some(found);
         if is_same {
             return;
@@ -145,6 +150,7 @@ impl MobileNodePart {
             _ => return,
         };
         self.is_at_home = false;
+        self.arrival = None;
         self.node.attach(attachment, now);
         // Another interface may have an address.
         self.look(now);
