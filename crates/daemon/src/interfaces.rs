@@ -32,6 +32,12 @@ pub fn entries() -> nix::Result<Vec<Entry>> {
 }
 
 impl Entry {
+    /// Whether its interface has a carrier: the kernel says so sooner than that it runs.
+    pub fn has_carrier(&self) -> bool {
+        self.flags
+            .contains(InterfaceFlags::IFF_UP | InterfaceFlags::IFF_LOWER_UP)
+    }
+
     /// Whether its interface is up, and its link too.
     pub fn is_running(&self) -> bool {
         self.flags

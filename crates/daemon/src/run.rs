@@ -15,6 +15,7 @@ mod former;
 mod host;
 mod inbox;
 mod keeper;
+mod leave;
 mod mobility;
 mod outputs;
 mod quota;

@@ -76,8 +76,6 @@ GATEWAY1, GATEWAY2 = "198.51.100.20", "198.51.100.21"
 """Outside addresses of the gateways of both sites."""
 RELAY_PORT = 1080
 
-SETTLED_S = 5.0
-"""How long a node that leaves a network may take back what it has got in the next one."""
 HOP_RATE = ("rate", "10mbit", "burst", "15kb", "latency", "50ms")
 PLAIN = Settings()
 """No more than what every test needs."""
@@ -283,14 +281,11 @@ class Mvpn(Network):
         home = MOBILE if host is self.ms else SECOND
         assert place.address is not None and place.router is not None
         address = f"{home}/24" if place == HOME else place.address
-        until = time.monotonic() + SETTLED_S
-        while True:
-            host.add_address("eth0", address)
-            # The tunnel may still have all routes, and that to the router.
-            set_router = ["ip", "route", "replace", "default", "via", place.router, "dev", "eth0"]
-            moment = time.time()
-            if host.run(set_router, check=time.monotonic() > until).code == 0:
-                return moment
+        host.add_address("eth0", address)
+        moment = time.time()
+        # The tunnel may still have all routes, and that to the router.
+        host.run(["ip", "route", "replace", "default", "via", place.router, "dev", "eth0"])
+        return moment
 
 
 def shape(host: Host, interface: str, rate: Sequence[str]) -> None:
@@ -503,9 +498,6 @@ def walk(network: Mvpn, node: Role, to: Place) -> Move:
     """Move a node, and wait until it is registered there."""
     moved = network.move(to, node.host)
     node.wait_at(to)
-    if to == HOME:
-        # A node that is still leaving takes back what DHCP has set.
-        network.settle(to, node.host)
     return moved
 
 

@@ -212,6 +212,11 @@ def session(node: Role) -> dict[str, Any] | None:
     return sessions[0] if sessions else None
 
 
+def serves_nobody(gateway: Role) -> bool:
+    """Whether a gateway has no session."""
+    return not any(it.get("sessions") for it in gateway.status()["connections"])
+
+
 def is_inside(place: Place) -> bool:
     """Whether a place is of the company's own network."""
     return place.bridge in (HOME.bridge, BRANCH.bridge, WITH_AGENT.bridge)
@@ -245,7 +250,4 @@ def walk(network: Mvpn, node: Role, to: Place) -> Move:
     """Move the node, and wait until it is registered there."""
     moved = network.move(to)
     wait_at(node, to)
-    if to.bridge == HOME.bridge:
-        # A node that is still leaving takes back what DHCP has set.
-        network.settle(to, node.host)
     return moved

@@ -153,7 +153,4 @@ def walk(network: WithAgentOutside, role: Role, to: Place) -> Move:
         care_of = LOUNGE_AGENT if to == LOUNGE else to.care_of
         role.process.wait_for(lambda: place_outside(role) == care_of, "outside", READY_S)
     mvpn_gateway.wait_at(role, to)
-    if to.bridge == HOME.bridge:
-        # A node that is still leaving takes back what DHCP has set.
-        network.settle(to, role.host)
     return moved

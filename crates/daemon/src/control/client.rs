@@ -14,6 +14,8 @@ use super::{ControlError, REPLY_BYTES_MAX, Reply, Request, check_name, socket_pa
 pub const PATIENCE: Duration = Duration::from_secs(20);
 /// How often to check whether a process has ended.
 pub const TICK: Duration = Duration::from_millis(20);
+/// The kernel closes the sockets of a killed process in this time.
+const DYING_MAX: Duration = Duration::from_millis(300);
 
 /// A running connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,16 +111,23 @@ pub fn find(runtime_dir: &Path, name: &str) -> Result<Running, ControlError> {
     })
 }
 
-/// Refuses if one of these connections is running already.
+/// Refuses if one of these connections is running already. One that was killed just now has a
+/// moment to be gone.
 pub fn none_runs(runtime_dir: &Path, names: &[String]) -> Result<(), ControlError> {
-    for name in names {
-        let path = socket_path(runtime_dir, name);
-        if check_name(name).is_ok() && is_live(&path) {
-            let name = name.clone();
-            return Err(ControlError::AlreadyRuns { name, path });
+    let until = Instant::now() + DYING_MAX;
+    loop {
+        let mut all = names.iter().filter(|name| check_name(name).is_ok());
+        let Some(name) = all.find(|name| is_live(&socket_path(runtime_dir, name))) else {
+            return Ok(());
+        };
+        if Instant::now() >= until {
+            return Err(ControlError::AlreadyRuns {
+                name: name.clone(),
+                path: socket_path(runtime_dir, name),
+            });
         }
+        std::thread::sleep(TICK);
     }
-    Ok(())
 }
 
 /// Sends a request and waits for the reply. [`ControlError::Ending`]: the process ended without

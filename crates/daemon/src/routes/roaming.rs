@@ -376,7 +376,7 @@ async fn place_home(netlink: &Netlink, place: &Place, part: &Part) -> Result<(),
     for (it, length) in with_address(home) {
         let is_ours = part.interfaces.contains(&it.interface);
         // Without a link, it is from before.
-        let stays = may_be_home && it.is_running();
+        let stays = may_be_home && it.has_carrier();
         if is_ours && own != Some(&it.interface) && !stays {
             let link = link_index(&it.interface)?;
             netlink.remove_link_address(link, home, length).await?;

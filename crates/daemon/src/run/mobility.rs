@@ -28,7 +28,6 @@ use crypto::rand::Seed;
 use engine::ike::Unreachable;
 use engine::mip4::carriers::{Carrier, Carriers, Change, Owner};
 use engine::mip4::{identification, security};
-use engine::node;
 use engine::plane::{Notice, SaReport};
 use engine::sa::{ChildId, Direction, Path};
 use engine::skip::udp::KEEPALIVE;
@@ -76,6 +75,8 @@ pub(super) enum Input<'a> {
     Unsent(Ipv4Addr),
     /// The process ends: registrations are taken back.
     Leave,
+    /// That of a home agent outside too: the tunnel that goes by way of it has ended.
+    LeaveOutside,
     /// A plane says something about an SA of ours.
     Notice(&'a Notice),
     /// The inbound plane's SAs: the answer to [`Effect::WantsReport`].
@@ -151,8 +152,6 @@ enum Machine {
 /// Reasons that are counted separately. A reason consists of our own words and codes, so there are
 /// few.
 const REASONS_MAX: usize = 256;
-/// How long the end of the process waits for the other ends of registrations.
-const LEAVE_SPAN: core::time::Duration = core::time::Duration::from_secs(3);
 
 impl Common {
     /// Counts a message that was not served.
@@ -238,6 +237,11 @@ impl MobilePart {
         self.name
     }
 
+    /// Whether a home agent outside is between a mobile node and its gateway.
+    pub(super) fn has_outer(&self) -> bool {
+        matches!(&self.machine, Machine::MobileNode(it) if it.has_outer())
+    }
+
     /// The connection to a mobile node's VPN gateway.
     pub(super) fn connection(&self) -> Option<&str> {
         match &self.machine {
@@ -311,7 +315,7 @@ impl MobilePart {
         match &self.machine {
             Machine::HomeAgent(it) => it.agent.is_revoking(),
             Machine::ForeignAgent(it) => it.agent.is_revoking(),
-            Machine::MobileNode(it) => it.node.is_leaving(),
+            Machine::MobileNode(it) => it.is_leaving(),
             Machine::Firewall(_) => false,
         }
     }
@@ -488,34 +492,6 @@ impl Process {
             true => self.mobile_input(&Input::Applied),
             false => Ok(()),
         }
-    }
-
-    /// Takes registrations back, and waits a while until the other ends know.
-    pub(super) async fn leave(&mut self) -> anyhow::Result<()> {
-        let until = tokio::time::Instant::now() + LEAVE_SPAN;
-        self.mobile_input(&Input::Leave)?;
-        while self.mobility.as_ref().is_some_and(MobilePart::is_leaving) {
-            let wake = self.wake_at().min(until);
-            tokio::select! {
-                news = self.inbox.next(self.host.misses_routes()) => {
-                    let Some(news) = news else { return Ok(()) };
-                    self.on_news(news).await?;
-                }
-                heard = MobilePart::hear(self.mobility.as_ref()) => {
-                    let (number, frame) = heard?;
-                    self.mobile_input(&Input::Frame(number, &frame))?;
-                }
-                () = tokio::time::sleep_until(wake) => {
-                    if tokio::time::Instant::now() >= until {
-                        info!("nobody answers: registrations end with their lifetimes");
-                        return Ok(());
-                    }
-                    self.mobile_input(&Input::Wake)?;
-                    self.input(node::Input::Wake).await?;
-                }
-            }
-        }
-        Ok(())
     }
 
     /// The administrator of an agent ends a node's registration. Whether there was one.

@@ -114,6 +114,11 @@ impl Node {
         self.arm_farewell(id);
     }
 
+    /// Whether peers have not yet said that they know of the end of a session.
+    pub fn is_saying_farewell(&self) -> bool {
+        !self.farewells.by_id.is_empty()
+    }
+
     /// Whether an SPI is ours in some IKE SA, also in one that is about to end.
     pub(super) fn has_ike_sa(&self, spi: Spi) -> bool {
         self.sessions.has_spi(spi) || self.farewells.of_own_spi(spi).is_some()

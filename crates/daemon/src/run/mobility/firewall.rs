@@ -64,6 +64,7 @@ impl FirewallPart {
             | Input::Applied
             | Input::Unsent(_)
             | Input::Leave
+            | Input::LeaveOutside
             | Input::Tunnel(..)
             | Input::Configured => {}
         }

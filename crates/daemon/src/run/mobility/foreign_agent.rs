@@ -106,6 +106,7 @@ impl ForeignAgentPart {
                 self.agent.set_local(local, now);
             }
             Input::Applied
+            | Input::LeaveOutside
             | Input::Unsent(_)
             | Input::Notice(_)
             | Input::Report(_)

@@ -167,6 +167,7 @@ impl HomeAgentPart {
             Input::Look => self.agent.set_reserved(roaming::reserved()),
             Input::Unreachable(..)
             | Input::Applied
+            | Input::LeaveOutside
             | Input::Unsent(_)
             | Input::Notice(_)
             | Input::Report(_)

@@ -99,6 +99,8 @@ pub(super) struct MobileNodePart {
     outer: Option<outside::Outer>,
     /// The layer has asked for its first n.
     has_begun: bool,
+    /// The registrations are taken back, and no new ones are wanted.
+    is_ending: bool,
 }
 
 impl MobileNodePart {
@@ -127,6 +129,7 @@ impl MobileNodePart {
             gateway: gateway::Way::new(setup),
             outer,
             has_begun: false,
+            is_ending: false,
             carriers: Carriers::default(),
             setup: setup.clone(),
             mark,
@@ -189,21 +192,17 @@ impl MobileNodePart {
                 self.is_unsent |= !outer.any(|it| it.is_unsent(to));
                 return;
             }
-            Input::Leave => self.node.leave(now),
+            Input::Leave => {
+                self.is_ending = true;
+                self.node.leave(now);
+            }
+            Input::LeaveOutside => self.outer.iter_mut().for_each(|it| it.leave(now)),
             Input::Wake => {
                 self.node.handle_timeout(now);
                 self.outer.iter_mut().for_each(|it| it.handle_timeout(now));
                 let keepalive = self.layer.keepalive(now);
                 common.effects.extend(keepalive.map(Effect::Keepalive));
-                if self.trial.is_some_and(|until| until <= now) {
-                    self.doubt(now);
-                }
-                if self.home_heard.is_some_and(|(_, until)| until <= now) {
-                    self.lose_home(now);
-                }
-                if self.arrival.take_if(|until| *until <= now).is_some() {
-                    common.effects.push_back(Effect::Host);
-                }
+                self.doubt_in_time(common, now);
             }
             Input::Tunnel(inner, is_natted) => self.follow_tunnel(inner, is_natted, common),
             Input::Configured => self.gateway.forget(),

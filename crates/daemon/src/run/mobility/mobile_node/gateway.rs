@@ -92,7 +92,7 @@ impl MobileNodePart {
     /// Wants the tunnel while nothing proves that the node is inside, and goes through it when it
     /// is up. Meanwhile the home agent is asked in clear (RFC 5265 §3.3).
     pub(super) fn pass_gateway(&mut self, common: &mut Common, now: Instant) {
-        if self.setup.gateway.is_none() {
+        if self.setup.gateway.is_none() || self.is_ending {
             return;
         }
         let step = self.gateway.detection.step(&self.view(), now);

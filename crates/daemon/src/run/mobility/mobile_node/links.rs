@@ -139,7 +139,7 @@ impl MobileNodePart {
     }
 
     /// The home agent has fallen silent: this is another link.
-    pub(super) fn lose_home(&mut self, now: Instant) {
+    fn lose_home(&mut self, now: Instant) {
         self.home_heard = None;
         if self.node.attachment() != Attachment::Home {
             return;
@@ -156,6 +156,19 @@ impl MobileNodePart {
         self.look(now);
     }
 
+    /// What is only believed for a time has proved itself or not.
+    pub(super) fn doubt_in_time(&mut self, common: &mut Common, now: Instant) {
+        if self.trial.is_some_and(|until| until <= now) {
+            self.doubt(now);
+        }
+        if self.home_heard.is_some_and(|(_, until)| until <= now) {
+            self.lose_home(now);
+        }
+        if self.arrival.take_if(|until| *until <= now).is_some() {
+            common.effects.push_back(Effect::Host);
+        }
+    }
+
     /// Whether whoever advertised as the home agent on this interface has not answered there.
     fn is_doubted(&self, number: usize, now: Instant) -> bool {
         let mut doubted = self.doubted.into_iter();
@@ -163,7 +176,7 @@ impl MobileNodePart {
     }
 
     /// The home agent was heard on this link and does not answer there: anybody can advertise.
-    pub(super) fn doubt(&mut self, now: Instant) {
+    fn doubt(&mut self, now: Instant) {
         self.trial = None;
         if let Some(link) = self.link {
             info!(

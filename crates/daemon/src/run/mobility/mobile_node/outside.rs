@@ -269,6 +269,11 @@ impl Outer {
         is_its || through == Some(*from.ip())
     }
 
+    /// The node ends: the registration is taken back.
+    pub(super) fn leave(&mut self, now: Instant) {
+        self.node.leave(now);
+    }
+
     /// How the node is on its link, or it is proven to be inside, with this address. Inside, the
     /// registration is taken back.
     fn follow(&mut self, place: Option<Attachment>, inside: Option<Ipv4Addr>, now: Instant) {
@@ -330,6 +335,16 @@ impl Outer {
 }
 
 impl MobileNodePart {
+    pub(in crate::run::mobility) fn has_outer(&self) -> bool {
+        self.outer.is_some()
+    }
+
+    /// Whether a home agent has not yet said that it knows of the end.
+    pub(in crate::run::mobility) fn is_leaving(&self) -> bool {
+        let outer = self.outer.as_ref();
+        self.node.is_leaving() || outer.is_some_and(|it| it.node.is_leaving())
+    }
+
     /// Registers with the home agent outside where the node is, while nothing proves that it is
     /// inside (RFC 5265 §3.2.3).
     pub(super) fn register_outside(&mut self, common: &mut Common, now: Instant) {
@@ -341,9 +356,11 @@ impl MobileNodePart {
             Some(Attachment::Colocated(own)) => own,
             _ => home,
         };
-        outer.follow(place, is_inside.then_some(own), now);
-        let tunnel = (self.gateway.is_wanted(), self.gateway.is_open());
-        outer.follow_tunnel(tunnel, now);
+        if !self.is_ending {
+            outer.follow(place, is_inside.then_some(own), now);
+            let tunnel = (self.gateway.is_wanted(), self.gateway.is_open());
+            outer.follow_tunnel(tunnel, now);
+        }
         let (mut states, mut requests) = (Vec::new(), Vec::new());
         while let Some(output) = outer.node.poll() {
             match output {
