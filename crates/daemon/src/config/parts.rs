@@ -236,6 +236,7 @@ impl Mobility {
                     one.config.wants_broadcasts == two.config.wants_broadcasts,
                 ),
                 ("firewall", one.firewall == two.firewall),
+                ("gateway.outside", one.outside() == two.outside()),
                 ("gateway", one.gateway == two.gateway),
             ],
             (Self::Firewall(one), Self::Firewall(two)) => &[

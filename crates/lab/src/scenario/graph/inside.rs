@@ -2,6 +2,7 @@
 //! whether they are inside (RFC 5265 §3).
 
 use document::Fault;
+use engine::mip4::tunnel::UdpWish;
 
 use super::{Graph, Segment};
 use crate::scenario::address::Network;
@@ -116,6 +117,15 @@ impl Graph {
                 name(tunnel.from)
             );
             let key = scenario.policy_key(tunnel.from);
+            return Err(scenario.fault(&[&key, "layer"], what));
+        }
+        let mut mobile = scenario.mobile.iter();
+        if mobile.any(|it| it.station == tunnel.from && it.udp == UdpWish::Always) {
+            let what = format!(
+                "'{}' goes home through its tunnel, and nothing else leaves it: leave out udp",
+                name(tunnel.from)
+            );
+            let key = format!("layer.{}.udp", name(tunnel.from));
             return Err(scenario.fault(&[&key, "layer"], what));
         }
         let mut outside = scenario.outside.iter();

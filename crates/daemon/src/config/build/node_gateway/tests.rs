@@ -160,6 +160,18 @@ fn with_a_home_agent_outside_the_tunnel_begins_at_its_address_and_inside_of_its_
 }
 
 #[test]
+fn a_reload_that_cannot_follow_names_the_table() {
+    let moved = |old: &str, new: &str| {
+        let node = |text: &str| built(text).expect("good").mobility.expect("a node");
+        let text = with_outside();
+        node(&text).moved_key(&node(&text.replace(old, new)))
+    };
+    assert_eq!(moved("", ""), None);
+    assert_eq!(moved("100.66", "100.67"), Some("gateway.outside"));
+    assert_eq!(moved("203.0.113.1", "203.0.113.2"), Some("gateway"));
+}
+
+#[test]
 fn what_does_not_go_through_a_home_agent_outside_is_refused() {
     for (old, new, why) in [
         (

@@ -281,6 +281,10 @@ fn what_such_a_node_cannot_do_is_said_with_its_place() {
          its care-of address: use a policy in tunnel mode"
     );
     assert_eq!(mode.to_string(), wanted);
+    let udp = said(&GATEWAY.replace("udp = \"never\"", "udp = \"always\""), &[]);
+    let wanted = "layer.mn.udp: 'mn' goes home through its tunnel, and nothing else leaves it: \
+                  leave out udp";
+    assert!(udp.ends_with(wanted), "{udp}");
     // The foreign agent's link behind it now leads outside.
     let outside = said(GATEWAY, &["link.fa.to=net"]);
     let wanted = "'mn' asks whether it is inside, and outside needs an address of its own, which \
