@@ -22,10 +22,11 @@ from caravan.testbed.capture import (
     Capture,
     Frame,
 )
+from caravan.testbed.caravan import READY_S
 from caravan.testbed.host import Host
 from caravan.testbed.mobile_ip import MOBILE, Role
 from caravan.testbed.mvpn import CORRESPONDENT, OUTSIDE, Keys, Mvpn
-from caravan.testbed.traffic import reach_each_other
+from caravan.testbed.traffic import REACHED_S, reach_each_other, wait_to_reach_each_other
 
 ECHO_REQUEST, ECHO_REPLY = 8, 0
 
@@ -35,6 +36,14 @@ def reaches(network: Mvpn, node: Host | None = None, home: str = MOBILE) -> bool
     return reach_each_other((network.cn1, CORRESPONDENT), (node or network.ms, home))
 
 
+def wait_reaches(
+    network: Mvpn, node: Host | None = None, home: str = MOBILE, timeout_s: float = REACHED_S
+) -> None:
+    """Wait until they do."""
+    ends = (network.cn1, CORRESPONDENT), (node or network.ms, home)
+    wait_to_reach_each_other(*ends, timeout_s)
+
+
 def dropped(role: Role) -> dict[str, int]:
     """Packets that were dropped, by reason."""
     return {reason: count for reason, count in role.status()["drops"].items() if count}
@@ -42,7 +51,7 @@ def dropped(role: Role) -> dict[str, int]:
 
 def wait_dropped(role: Role, expected: dict[str, int]) -> None:
     """Wait until just so many packets have been dropped."""
-    until = time.monotonic() + 5
+    until = time.monotonic() + READY_S
     while (counted := dropped(role)) != expected:
         assert time.monotonic() < until, counted
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 import shutil
@@ -38,6 +39,8 @@ FILE_BYTES = 1_000_000
 PRIVATE_URL = f"http://{SERVER_ADDRESS}/file"
 SUITE = "aes128gcm16-modp2048"
 OTHER_PORT = 5500
+PACKET_S = 1028 * 8 / 1e6
+"""What a datagram of 1000 octets takes at 1 Mbit/s."""
 NOBODY = 65534
 MS_BIND = 0x1000
 """Flag of mount(2), from linux/mount.h."""
@@ -137,7 +140,7 @@ def test_a_path_smaller_than_the_links_is_told_to_the_sender(
 
 
 def test_keepalives_hold_the_mapping_of_a_silent_station(keys: Keys, output: Path) -> None:
-    with RemoteAccess(RemoteAccessConfig(udp_timeout_s=2), output) as network:
+    with RemoteAccess(RemoteAccessConfig(udp_timeout_s=4), output) as network:
         ends = tunnel_ends(keys)
         address = f'remote_addrs = ["{GATEWAY_ADDRESS}"]'
         for keepalive, is_reached in (("1s", True), ("30s", False)):
@@ -146,7 +149,7 @@ def test_keepalives_hold_the_mapping_of_a_silent_station(keys: Keys, output: Pat
             with tunnel(network, ends, file):
                 (inner,) = (text.partition("/")[0] for text in network.ms.addresses("caravan0"))
                 assert ping(network.ms, SERVER_ADDRESS, 1).received == 1
-                time.sleep(6)
+                time.sleep(10)
                 got = ping(network.server, inner, 3, 0.2, timeout_s=0.5).received
                 assert (got == 3) is is_reached
 
@@ -266,15 +269,17 @@ def test_a_full_queue_drops_its_tail(output: Path) -> None:
             listener.bind((GATEWAY_ADDRESS, 9999))
             listener.settimeout(1)
             assert ping(network.ms, GATEWAY_ADDRESS, 1).received == 1
+            began = time.monotonic()
             for number in range(50):
                 speaker.sendto(bytes([number]) * 1000, (GATEWAY_ADDRESS, 9999))
+            took_s = time.monotonic() - began
             heard = []
             with contextlib.suppress(TimeoutError):
                 while True:
                     heard.append(listener.recv(2000)[0])
-        # One on the wire, five that wait, and those that arrived while the first one was sent.
+        # One on the wire, five that wait, and those that arrived while others were sent.
         assert heard[:5] == list(range(5))
-        assert 5 <= len(heard) <= 10, heard
+        assert 5 <= len(heard) <= 10 + math.ceil(took_s / PACKET_S), (heard, took_s)
 
 
 ORDINARY = """

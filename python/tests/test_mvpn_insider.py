@@ -10,7 +10,17 @@ from pathlib import Path
 
 import pytest
 import skip_by_hand
-from mvpn_by_hand import Stranger, echo, ip, ip_packets, reaches, secret_of, send, udp, wait_dropped
+from mvpn_by_hand import (
+    Stranger,
+    echo,
+    ip,
+    ip_packets,
+    secret_of,
+    send,
+    udp,
+    wait_dropped,
+    wait_reaches,
+)
 
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.capture import IPPROTO_IPIP, Capture
@@ -84,7 +94,7 @@ def test_a_node_with_a_key_writes_no_address_but_its_own(output: Path) -> None:
                 send(network.cn3, second.sealed(tunnelled(CN3, SECOND)))
                 send(network.cn3, other.sealed(echo(CN3, CORRESPONDENT)))
                 walk(network, ms, VISITED)
-                assert reaches(network)
+                wait_reaches(network)
             passed = ip_packets(crossed)
             assert any(tunnelled(CN3, SECOND)[40:] in packet for packet in passed)
             assert any(echo(CN3, CORRESPONDENT)[20:] in packet for packet in passed)

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from mvpn_by_hand import reaches
+from mvpn_by_hand import wait_reaches
 from mvpn_relay import relay
 
 from caravan.testbed.mobile_ip import HOME_AGENT, Place
@@ -26,7 +26,7 @@ REQUESTS = 2
 def test_a_relayed_request_gets_no_answer_and_lifts_no_filter(place: Place, output: Path) -> None:
     with Mvpn(output) as network, all_roles(network) as it:
         walk(network, it.ms, VISITED)
-        assert reaches(network)
+        wait_reaches(network)
         rogue = network.host("rogue")
         rogue.connect("eth0", network.links, "rogue-eth0", 1500)
         network.links.plug("rogue-eth0", "hotel")
@@ -44,4 +44,4 @@ def test_a_relayed_request_gets_no_answer_and_lifts_no_filter(place: Place, outp
         assert it.ms.mobility()["state"] not in ("registered", "at home")
         assert "caravan" in network.ms.run(["nft", "list", "tables"]).stdout
         walk(network, it.ms, VISITED)
-        assert reaches(network)
+        wait_reaches(network)

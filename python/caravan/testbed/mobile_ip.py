@@ -24,7 +24,7 @@ from caravan.testbed.host import Host
 from caravan.testbed.nat import Nat, NatConfig
 from caravan.testbed.network import Network
 from caravan.testbed.process import Completed
-from caravan.testbed.traffic import reach_each_other
+from caravan.testbed.traffic import REACHED_S, reach_each_other, wait_to_reach_each_other
 
 HOME_AGENT = "10.18.3.1"
 CORRESPONDENT = "10.18.3.5"
@@ -131,9 +131,11 @@ class MobileIp(Network):
                 "ingress",
             )
 
-    def move(self, to: Place) -> None:
-        """Plug the node in elsewhere, without its former addresses but its home address."""
+    def move(self, to: Place) -> float:
+        """Plug the node in elsewhere, without its former addresses but its home address. Returns
+        when its former link was dead."""
         self.links.link_down("ms-eth0")
+        moment = time.time()
         for address in self.ms.addresses("eth0"):
             if not address.startswith(f"{MOBILE}/"):
                 self.ms.remove_address("eth0", address)
@@ -142,10 +144,15 @@ class MobileIp(Network):
             self.ms.add_address("eth0", to.address)
             # The tunnel may still have all routes, and that to the router.
             self.ms.run(["ip", "route", "add", "default", "via", to.router, "dev", "eth0"])
+        return moment
 
     def is_connected(self) -> bool:
         """Whether the node and its correspondent reach each other by the home address."""
         return reach_each_other((self.cn, CORRESPONDENT), (self.ms, MOBILE))
+
+    def wait_connected(self, timeout_s: float = REACHED_S) -> None:
+        """Wait until they do."""
+        wait_to_reach_each_other((self.cn, CORRESPONDENT), (self.ms, MOBILE), timeout_s)
 
 
 @dataclass(frozen=True)

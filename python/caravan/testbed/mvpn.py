@@ -28,7 +28,7 @@ from typing import Any
 
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.capture import Frame
-from caravan.testbed.caravan import Caravan, toml
+from caravan.testbed.caravan import READY_S, Caravan, toml
 from caravan.testbed.connection import Connection, SharedKey
 from caravan.testbed.host import Host
 from caravan.testbed.mobile_ip import (
@@ -347,7 +347,13 @@ def joined(network: TwoSites) -> Iterator[tuple[Caravan, Caravan]]:
 def application_relay(network: Mvpn) -> Process:
     """Start the relay of the perimeter: SOCKS 5 (RFC 1928) on the firewall's inside address."""
     argv = ["microsocks", "-i", INSIDE, "-p", str(RELAY_PORT)]
-    return network.fw.popen(argv, name="microsocks")
+    process = network.fw.popen(argv, name="microsocks")
+
+    def is_listening() -> bool:
+        return f"{INSIDE}:{RELAY_PORT} " in network.fw.run(["ss", "-tln"]).stdout
+
+    process.wait_for(is_listening, "listener", READY_S)
+    return process
 
 
 @dataclass(frozen=True)

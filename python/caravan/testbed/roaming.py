@@ -32,6 +32,8 @@ DELAY_MS = 20
 """Of the link to the gateway, in each direction."""
 ROUND_TRIP_S = 2 * DELAY_MS / 1000
 PING_INTERVAL_S = 0.01
+COMES_S = 20.0
+"""In which answers come after a move."""
 MTU_BYTES = 1500
 
 
@@ -174,7 +176,9 @@ class Pinging:
 
     def gap(self, moment: float, settle_s: float = 1.5) -> Gap:
         """The gap of a move at this moment."""
-        self.process.wait_for(lambda: self._after(moment, settle_s), "an answer after the move", 20)
+        timeout_s = settle_s + COMES_S
+        words = "an answer after the move"
+        self.process.wait_for(lambda: self._after(moment, settle_s), words, timeout_s)
         answers = self.answers()
         first = min(at for at, _ in answers if at > moment + ROUND_TRIP_S / 2)
         around = [at for at, _ in answers if moment - 1 < at < moment + settle_s]

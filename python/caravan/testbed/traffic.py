@@ -19,10 +19,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
+from caravan.testbed.errors import TimedOut
 from caravan.testbed.host import Host
 from caravan.testbed.process import Completed, Process
 
 SERVER_READY_S = 10.0
+REACHED_S = 15.0
 HTTP_PORT = 80
 ENDLESS_BYTES = 48_000_000
 ENDLESS_RATE_BYTES_S = 400_000
@@ -76,6 +78,17 @@ def reach_each_other(one: tuple[Host, str], other: tuple[Host, str]) -> bool:
     """Whether a ping gets through from one host to the address of the other, and one back."""
     to, back = ping(one[0], other[1], 1), ping(other[0], one[1], 1)
     return to.received == back.received == 1
+
+
+def wait_to_reach_each_other(
+    one: tuple[Host, str], other: tuple[Host, str], timeout_s: float = REACHED_S
+) -> None:
+    """Wait until they do: a program may say that it is ready before its host has all routes."""
+    until = time.monotonic() + timeout_s
+    while not reach_each_other(one, other):
+        if time.monotonic() > until:
+            ends = f"{one[0].role} and {other[0].role}"
+            raise TimedOut(f"{ends} do not reach each other in {timeout_s:g} s")
 
 
 @dataclass(frozen=True)
