@@ -78,6 +78,7 @@ def test_a_repeated_packet_is_what_the_profile_says(protection: Protection, outp
     """SKIP of 1998 accepts a packet that is replayed while its n is good; it is counted."""
     with Mvpn(output) as network, all_roles(network, protection) as it:
         walk(network, it.ms, VISITED)
+        wait_reaches(network)
         with Capture(network.r3, "lan0", output / "outside") as heard:
             assert ping(network.ms, CORRESPONDENT, 1).received == 1
         recorded = [one.packet for one in skip_frames(heard) if one.source == VISITED.care_of][-1]

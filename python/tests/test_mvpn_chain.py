@@ -13,7 +13,7 @@ import pytest
 from mvpn_by_hand import dropped, echo, ip, ip_packets, send, wait_reaches
 
 from caravan.testbed.capture import IPPROTO_IPIP, IPPROTO_SKIP, Capture
-from caravan.testbed.caravan import toml
+from caravan.testbed.caravan import READY_S, toml
 from caravan.testbed.host import Host
 from caravan.testbed.mobile_ip import HOME_AGENT, MOBILE, Role, Settings
 from caravan.testbed.mvpn import (
@@ -154,7 +154,7 @@ def test_a_firewall_beside_the_first_one_answers_if_it_reads_packets(
             ms.wait_at(HOME)
             if mode == "binding":
                 network.move(VISITED)
-                until = time.monotonic() + 5
+                until = time.monotonic() + READY_S
                 while not dropped(fw2):
                     assert time.monotonic() < until
                 assert set(dropped(fw2)) == {"no-policy"}

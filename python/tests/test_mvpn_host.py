@@ -104,7 +104,7 @@ def test_what_changes_before_a_filter_was_looked_at_does_not_stay(output: Path) 
         table = next(line for line in rules.splitlines() if "table inet" in line).split()[2]
         for _ in range(3):
             walk(network, it.ms, BRANCH)
-            assert tables(network.ms) == ""
+            it.ms.process.wait_for(lambda: tables(network.ms) == "", "no filter", READY_S)
             network.move(VISITED)
             insert = ["nft", "insert", "rule", "inet", table, "from-link", "accept"]
             while network.ms.run(insert, check=False).code:
@@ -153,7 +153,7 @@ def test_a_file_that_names_another_link_outside_opens_no_firewall(name: str, out
         fw.run(["sysctl", "-qw", "net.ipv4.ip_forward=1"])
         r1.run(["ip", "route", "replace", "10.0.0.0/8", "via", OUTSIDE])
         wrong = firewall(network, keys, Settings({"outside_interface": name}))
-        assert wrong.process.wait(10).code != 0
+        assert wrong.process.wait(READY_S).code != 0
         assert f"no interface {name} has the address {OUTSIDE}" in wrong.process.stderr()
         for address in (CORRESPONDENT, HOME_AGENT, OUTSIDE):
             assert ping(r1, address, 2, timeout_s=0.5).received == 0, address
@@ -165,7 +165,7 @@ def test_before_the_link_outside_has_its_address_no_link_counts_as_inside(output
         keys, fw, r1 = Keys(network), network.fw, network.r1
         fw.run(["ip", "address", "del", f"{OUTSIDE}/24", "dev", "out0"])
         wrong = firewall(network, keys, Settings({"outside_interface": "in0"}))
-        assert wrong.process.wait(10).code != 0
+        assert wrong.process.wait(READY_S).code != 0
         assert f"no interface has {OUTSIDE}, so each may be" in wrong.process.stderr()
         fw.run(["ip", "address", "add", f"{OUTSIDE}/24", "dev", "out0"])
         fw.run(["sysctl", "-qw", "net.ipv4.ip_forward=1"])
@@ -238,7 +238,7 @@ def test_a_node_is_filtered_before_anything_else_of_its_start_can_fail(output: P
         network.move(VISITED)
         ms = network.ms
         with ms.popen([sys.executable, "-c", HOLDS_PORT], name="holder", is_told=True) as holder:
-            holder.wait_for(lambda: "held" in holder.stdout(), "held", 5)
+            holder.wait_for(lambda: "held" in holder.stdout(), "held", READY_S)
             with mobile_node(network, Keys(network)) as node:
                 assert node.process.wait(READY_S).code != 0
         assert VISITED.router is not None
@@ -318,8 +318,8 @@ def test_the_status_says_whether_a_node_is_outside_and_when_it_was_heard(output:
             (entry,) = [one for one in it.fw.mobility()["entries"] if one["care_of"]]
             return float(entry["silent_s"])
 
-        it.fw.wait_for(lambda _: silent() > 1, "silent", 5)
-        before, until = silent(), time.monotonic() + 10
+        it.fw.wait_for(lambda _: silent() > 1, "silent")
+        before, until = silent(), time.monotonic() + READY_S
         while silent() >= before:
             assert time.monotonic() < until
             wait_reaches(network)
