@@ -23,7 +23,12 @@ from caravan.testbed.mobile_ip import Place
 from caravan.testbed.nat import Nat, NatConfig
 from caravan.testbed.network import Network
 from caravan.testbed.process import Process
-from caravan.testbed.traffic import EndlessDownload, endless_download, ping, reach_each_other
+from caravan.testbed.traffic import (
+    EndlessDownload,
+    endless_download,
+    ping,
+    wait_to_reach_each_other,
+)
 
 HOME_ADDRESS, HOME_AGENT, CORRESPONDENT = "10.18.3.17", "10.18.3.1", "10.18.3.5"
 FIREWALL_OUTSIDE, FIREWALL_INSIDE = "203.0.113.1", "192.168.4.1"
@@ -164,7 +169,7 @@ class Page(Network):
             self.wait_at(place)
             download.wait_for_more()
             ends = (self.correspondent, CORRESPONDENT), (self.node, HOME_ADDRESS)
-            assert reach_each_other(*ends), place
+            wait_to_reach_each_other(*ends)
         assert download.local_addresses() == {HOME_ADDRESS}
 
 

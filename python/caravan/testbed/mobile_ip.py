@@ -206,14 +206,27 @@ class Role(Daemon):
         return time.monotonic() - began
 
     def wait_at(self, place: Place, timeout_s: float = READY_S) -> float:
-        """Wait until a mobile node is registered at this place; returns how long it took."""
-        if place.bridge == HOME.bridge:
-            return self.wait_for(lambda it: it["state"] == "at home", "at home", timeout_s)
+        """Wait until a mobile node is registered at this place, and its host has what that needs;
+        returns how long the first took."""
 
         def is_there(it: dict[str, Any]) -> bool:
+            if place.bridge == HOME.bridge:
+                return bool(it["state"] == "at home")
             return bool(it["state"] == "registered" and it["care_of"] == place.care_of)
 
-        return self.wait_for(is_there, f"registered at {place.care_of}", timeout_s)
+        where = "at home" if place.bridge == HOME.bridge else f"registered at {place.care_of}"
+        took_s = self.wait_for(is_there, where, timeout_s)
+        self.wait_set_up(timeout_s)
+        return took_s
+
+    def wait_set_up(self, timeout_s: float = READY_S) -> None:
+        """Wait until the host has all routes and filters that the program wants. A status waits for
+        that no longer than a moment."""
+
+        def is_set_up() -> bool:
+            return not self.status()["process"]["is_setting_up"]
+
+        self.process.wait_for(is_set_up, "routes and filter", timeout_s)
 
 
 def home_agent(network: MobileIp, settings: Settings = Settings()) -> Role:

@@ -231,6 +231,7 @@ def wait_at(node: Role, place: Place, timeout_s: float = READY_S) -> None:
             node.wait_at(place, timeout_s)
         node.wait_for(lambda it: not it["filtered"], "inside", timeout_s)
         node.process.wait_for(lambda: session(node) is None, "no tunnel", timeout_s)
+        node.wait_set_up(timeout_s)
         return
 
     def is_there(it: dict[str, Any]) -> bool:
@@ -239,6 +240,7 @@ def wait_at(node: Role, place: Place, timeout_s: float = READY_S) -> None:
         return bool(it["state"] == "registered" and it["side"] == "outside" and is_inner)
 
     node.wait_for(is_there, "registered through the gateway", timeout_s)
+    node.wait_set_up(timeout_s)
 
 
 def is_visiting(part: dict[str, Any]) -> bool:
