@@ -342,9 +342,9 @@ def test_a_program_that_changes_its_own_tables_all_the_time_costs_few_looks(
         began = time.monotonic()
         for number in range(CHANGES):
             network.fw.run(["nft", "add", "table", "inet", f"other{number}"])
+        found = started.read_text().splitlines().count(steward) - before
         # A look may be due before the first change, and after the last one.
         looks = LOOKS_PER_S * (time.monotonic() - began) + 2
-        found = started.read_text().splitlines().count(steward) - before
         assert 1 <= found <= looks
         assert fw.status()["process"]["tables_put_back"] == 0
         assert tables(network.fw) == rules
