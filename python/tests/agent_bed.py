@@ -35,8 +35,9 @@ HOST = ["authenticated", "key-taken", "referred", "authorized", "key-used"]
 TARGET = ["admitted", "built", "authorized", "up"]
 """The lines of each agent's log for one tunnel."""
 KEYS = 40
-REFERRAL_S = 3.0
-"""How long a message to Target, and its end of a tunnel, may take."""
+REFERRAL_S = 16.0
+"""How long a message to Target, and its end of a tunnel, may take: Host repeats the message up to
+7.5 s after the first."""
 SETTLED_S = 20.0
 """How long machines may take to be as before."""
 

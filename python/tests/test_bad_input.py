@@ -49,7 +49,7 @@ HOLD_S = 4.0
 """The minimum time for which such an exchange is kept."""
 SUITE = "aes128gcm16-modp2048"
 ISAKMP_FRAGMENT = 132
-SETTLE_S = 10.0
+SETTLE_S = 60.0
 
 
 def two_modes(host: Host, connection: Connection) -> Path:
@@ -101,7 +101,10 @@ def test_a_flood_of_forged_first_messages_is_bounded_and_main_mode_is_still_serv
         # On a slow machine later ones may replace the oldest.
         if lasted_s < HOLD_S:
             assert len(answers) == HALF_OPEN
-        assert HALF_OPEN <= len(answers) < count
+        assert HALF_OPEN <= len(answers) <= count
+        # Beyond twice that time, each of them surely has.
+        if lasted_s < 2 * HOLD_S:
+            assert len(answers) < count
         assert set(answers.values()) == {1}
 
 

@@ -73,7 +73,9 @@ def test_a_gateway_that_ends_says_no_more_in_clear(
         assert gateway.status()["connections"][0]["blocks"] is False
         with Caravan(network.ms, ends[1]) as station:
             station.wait_ready()
-            assert gateway.status()["connections"][0]["blocks"] is True
+            gateway.process.wait_for(
+                lambda: gateway.status()["connections"][0]["blocks"], "the block", 15
+            )
             (first,) = station.children()
             fetch, _ = start_download(network.ms, URL, rate_bytes_s=RATE_BYTES_S)
             time.sleep(0.5)

@@ -16,7 +16,7 @@ import pytest
 
 from caravan.testbed import CommandFailed, RemoteAccess, RemoteAccessConfig
 from caravan.testbed.capture import IPPROTO_AH, IPPROTO_ESP, IPPROTO_UDP, Capture
-from caravan.testbed.caravan import Caravan, order, write_files
+from caravan.testbed.caravan import Caravan, order, without_repeats, write_files
 from caravan.testbed.connection import Connection, PublicKey
 from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.relay import LinkConfig
@@ -85,7 +85,7 @@ def test_every_suite_carries_a_file_in_transport_mode(
         connected(network, ends, output / "www") as station,
     ):
         assert download(network.ms, PUBLISHED_URL).sha256 == expected
-        assert len(station.handshake()) == 6
+        assert len(without_repeats(station.handshake())) == 6
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_every_suite_carries_a_file_in_tunnel_mode(
         assert fetched.sha256 == expected
         assert fetched.local_address.startswith("10.99.0.")
         # IKEv1 has two more for the address, IKEv2 two more for ML-KEM.
-        assert len(station.handshake()) == (8 if version == 1 else 6)
+        assert len(without_repeats(station.handshake())) == (8 if version == 1 else 6)
 
 
 @pytest.mark.parametrize("version", [1, 2], ids=["ikev1", "ikev2"])
@@ -545,6 +545,7 @@ def host_state(network: RemoteAccess) -> list[str]:
     return [network.ms.run(argv).stdout for argv in argvs]
 
 
+@pytest.mark.measures
 def test_the_link_charges_rate_and_delay(output: Path) -> None:
     config = RemoteAccessConfig(link=LinkConfig(rate="2mbit", delay="50ms"))
     with RemoteAccess(config, output) as network:

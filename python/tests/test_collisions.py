@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from strongswan_pair import Pair, connected, ends_of_ikev2, settle
+from waiting import at_once
 
 from caravan.testbed import RemoteAccessConfig
 from caravan.testbed.caravan import order
@@ -28,10 +29,11 @@ pytestmark = pytest.mark.root
 
 ROLES = pytest.mark.parametrize("is_initiator", [True, False], ids=["initiator", "responder"])
 DELAY_MS = 150
-"""One way: longer than both commands take, so neither end has the other's request."""
-ROUNDS = 3
-GAP_S = 1.0
-"""The longest time without an answer on a busy machine; nothing need be lost."""
+"""One way: mostly longer than one command begins after the other, so neither end has the other's
+request."""
+CROSSINGS = 2
+ROUNDS_MAX = 12
+"""A busy machine may be late with one command, and then the requests do not cross."""
 OTHER_SERVER = "10.10.0.3"
 SUITE = "aes128gcm16-prfsha256-curve25519"
 
@@ -42,13 +44,14 @@ def test_equal_renewals_that_cross_leave_one_tunnel_and_interrupt_nothing(
     what: str, is_initiator: bool, keys: Keys, output: Path
 ) -> None:
     with under_traffic(keys, output, is_initiator=is_initiator) as (pair, fetching):
-        for _ in range(ROUNDS):
+        name = "CHILD_SA" if what == "child" else "IKE_SA"
+        for _ in range(ROUNDS_MAX):
             cross(pair, what, what)
             fetching.wait_for_more()
-        log = pair.charon.log()
-        name = "CHILD_SA" if what == "child" else "IKE_SA"
-        # A busy machine may be late with the other command.
-        assert len(re.findall(rf"{name} rekey collision (won|lost)", log)) > ROUNDS // 2
+            found = re.findall(rf"{name} rekey collision (won|lost)", pair.charon.log())
+            if len(found) >= CROSSINGS:
+                break
+        assert len(found) >= CROSSINGS
 
 
 @ROLES
@@ -57,14 +60,13 @@ def test_renewals_of_the_child_and_the_ike_sa_that_cross_are_refused_and_come_la
     ours: str, theirs: str, is_initiator: bool, keys: Keys, output: Path
 ) -> None:
     with under_traffic(keys, output, is_initiator=is_initiator) as (pair, fetching):
-        before = renewed(pair, ours)
-        for _ in range(ROUNDS):
+        for _ in range(ROUNDS_MAX):
+            before = renewed(pair, ours)
             cross(pair, ours, theirs)
             fetching.wait_for_more()
-        log = pair.charon.log()
-        for word in ("generating", "parsed"):
-            answers = re.findall(rf"{word} CREATE_CHILD_SA response \d+ \[ N\(TEMP_FAIL\) \]", log)
-            assert len(answers) > ROUNDS // 2
+            if min(refusals(pair)) >= CROSSINGS:
+                break
+        assert min(refusals(pair)) >= CROSSINGS
         # Whoever tries again first: with the IKE SA after 10 s to 20 s.
         settle(lambda: renewed(pair, ours) != before, 30)
         settle(lambda: is_one(pair))
@@ -85,17 +87,27 @@ def under_traffic(
         with endless_download(network.ms, network.server, OTHER_SERVER) as fetching:
             yield pair, fetching
         pinging.stop()
-        print(f"longest time without an answer: {pinging.longest_s():.3f} s")
-        assert pinging.longest_s() < GAP_S
+        numbers = {number for _, number in pinging.answers()}
+        assert numbers == set(range(min(numbers), max(numbers) + 1))
 
 
 def cross(pair: Pair, ours: str, theirs: str) -> None:
     """Both ends begin a renewal before they hear of each other's, and agree in the end."""
     before = pair.charon.log().count("CREATE_CHILD_SA request")
-    (pair.charon.rekey_ike if theirs == "ike" else pair.charon.rekey_child)()
-    order(pair.ours.host, "rekey", "road", *(["--ike"] if ours == "ike" else [])).check()
+    words = ["rekey", "road", *(["--ike"] if ours == "ike" else [])]
+    at_once(
+        pair.charon.rekey_ike if theirs == "ike" else pair.charon.rekey_child,
+        lambda: order(pair.ours.host, *words).check(),
+    )
     settle(partial(has_seen, pair, before + 2))
     settle(lambda: is_one(pair))
+
+
+def refusals(pair: Pair) -> tuple[int, int]:
+    """How many renewals each end has refused as they crossed its own: charon, and we."""
+    answer = r"CREATE_CHILD_SA response \d+ \[ N\(TEMP_FAIL\) \]"
+    log = pair.charon.log()
+    return len(re.findall(rf"generating {answer}", log)), len(re.findall(rf"parsed {answer}", log))
 
 
 def has_seen(pair: Pair, requests: int) -> bool:

@@ -5,7 +5,6 @@ and by its ticket (RFC 5723), without a timeout.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,8 +20,8 @@ from caravan.threeways.measurement import Keys
 
 pytestmark = pytest.mark.root
 
-BACK_S = 2.0
-"""A few round trips on a busy machine; a timeout would take 10 s and more."""
+TOKEN = "as its token shows"
+"""What the client says where quick crash detection has told it."""
 
 TIMEOUT_S = 60.0
 """What the client's probes take at most: it looks for the gateway at its other addresses too."""
@@ -68,12 +67,9 @@ def test_a_client_of_a_killed_gateway_is_back_at_its_next_packet(
     ends: tuple[Connection, Connection], output: Path
 ) -> None:
     with killed(ends, output, keeps_secrets=True) as (network, gateway, station):
-        begun = time.monotonic()
         settle(lambda: echoes(network))
-        took_s = time.monotonic() - begun
-        assert took_s < BACK_S, took_s
-        assert is_resumed(station)
-        assert "as its token shows" in station.process.stderr()
+        settle(lambda: is_resumed(station))
+        assert TOKEN in station.process.stderr()
         assert is_resumed(gateway)
 
 
@@ -81,12 +77,8 @@ def test_a_gateway_that_has_lost_its_secrets_is_found_by_a_timeout(
     ends: tuple[Connection, Connection], output: Path
 ) -> None:
     with killed(ends, output, keeps_secrets=False) as (network, gateway, station):
-        took_s = 0.0
-        begun = time.monotonic()
-        while not echoes(network):
-            took_s = time.monotonic() - begun
-            assert took_s < TIMEOUT_S, took_s
-        assert took_s > BACK_S, took_s
+        settle(lambda: echoes(network), TIMEOUT_S)
+        assert TOKEN not in station.process.stderr()
         assert not is_resumed(station)
         assert not is_resumed(gateway)
 

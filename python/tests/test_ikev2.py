@@ -16,7 +16,7 @@ import pytest
 from strongswan_pair import NAMES, connected, ends_of_ikev2, settle
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
-from caravan.testbed.caravan import Caravan
+from caravan.testbed.caravan import Caravan, without_repeats
 from caravan.testbed.connection import Connection, SharedKey
 from caravan.testbed.host import Host
 from caravan.testbed.pki import Key, OpensslAuthority
@@ -253,7 +253,7 @@ def test_large_messages_come_in_fragments(is_initiator: bool, keys: Keys, output
         log = pair.charon.log()
         assert re.search(r"splitting IKE message \(\d+ bytes\) into \d fragments", log)
         assert re.search(r"reassembled fragmented IKE message \(\d+ bytes\)", log)
-        auth = [it for it in pair.ours.handshake() if it.exchange == "auth"]
+        auth = [it for it in without_repeats(pair.ours.handshake()) if it.exchange == "auth"]
         assert [it.datagrams >= 2 for it in auth] == [True, True]
 
 
@@ -271,7 +271,7 @@ def test_where_one_end_reads_no_fragments_none_is_sent(
     with connected(gateway, station, output, is_initiator=is_initiator) as pair:
         assert pair.fetch() == expected
         assert not re.search(r"splitting IKE message|reassembled fragmented", pair.charon.log())
-        auth = [it for it in pair.ours.handshake() if it.exchange == "auth"]
+        auth = [it for it in without_repeats(pair.ours.handshake()) if it.exchange == "auth"]
         assert [it.datagrams for it in auth] == [1, 1]
 
 

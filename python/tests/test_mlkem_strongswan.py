@@ -14,7 +14,7 @@ import pytest
 from newer_peers import needs
 from strongswan_pair import Pair, connected, ends_of_ikev2, settle
 
-from caravan.testbed.caravan import order
+from caravan.testbed.caravan import order, without_repeats
 from caravan.testbed.connection import Ppk
 from caravan.testbed.remote_access import SERVER_ADDRESS
 from caravan.testbed.strongswan import RELEASE, NewStrongSwan
@@ -80,7 +80,7 @@ def test_a_file_crosses(
         assert (sa.state, sa.version) == ("ESTABLISHED", 2)
         (child,) = sa.children
         assert child.bytes_in + child.bytes_out > FILE_BYTES
-        exchanges = [message.exchange for message in pair.ours.handshake()]
+        exchanges = [message.exchange for message in without_repeats(pair.ours.handshake())]
         assert exchanges.count("intermediate") == 2 * suite.count("-ke")
 
 
@@ -108,7 +108,7 @@ def test_either_end_renews_the_ike_sa_with_the_same_exchanges(
         assert after.unique_id >= before.unique_id + 2
         chosen = [it for it in pair.charon.selected_proposals() if it.startswith("IKE:")]
         assert chosen == [CHOSEN[suite]] * 3
-        exchanges = [message.exchange for message in pair.ours.handshake()]
+        exchanges = [message.exchange for message in without_repeats(pair.ours.handshake())]
         assert exchanges.count("followup") == 2 * 2 * suite.count("-ke")
         assert pair.fetch() == expected
 
@@ -146,7 +146,7 @@ def test_either_end_renews_the_child_with_additional_exchanges(
         settle(lambda: len(pair.charon.children()) == 1 and len(pair.ours.children()) == 1)
         (child,) = pair.ours.children()
         assert child["suite"] == esp
-        exchanges = [message.exchange for message in pair.ours.handshake()]
+        exchanges = [message.exchange for message in without_repeats(pair.ours.handshake())]
         assert exchanges.count("followup") == 2 * 2 * esp.count("-ke")
         assert pair.fetch() == expected
 
@@ -166,7 +166,8 @@ def test_a_large_key_comes_in_fragments(is_initiator: bool, keys: Keys, output: 
         strongswan=NewStrongSwan,
     ) as pair:
         assert pair.fetch() == expected
-        large = [it for it in pair.ours.handshake() if it.exchange == "intermediate"]
+        messages = without_repeats(pair.ours.handshake())
+        large = [it for it in messages if it.exchange == "intermediate"]
         assert [it.datagrams >= 2 for it in large] == [True, True]
         assert "splitting IKE message" in pair.charon.log()
         assert "reassembled fragmented IKE message" in pair.charon.log()

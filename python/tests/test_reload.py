@@ -254,8 +254,9 @@ def owned_table(host: Host) -> Iterator[None]:
     """Another program owns the nftables table of Caravan's name: nft does not let others replace
     it."""
     (name,) = re.findall(r"inet (caravan\S+)", host.run(["nft", "list", "tables"]).stdout)
-    lines = f"delete table inet {name}\\nadd table inet {name} {{ flags owner; }}\\n"
-    script = f"exec nft --interactive < <(printf '{lines}'; exec sleep 60)"
+    # One line is one transaction: nobody puts the table back in between.
+    line = f"delete table inet {name}; add table inet {name} {{ flags owner; }}"
+    script = f"exec nft --interactive < <(echo '{line}'; exec sleep 60)"
     owner = host.popen(["bash", "-c", script], name="owner")
 
     def is_there() -> bool:

@@ -91,7 +91,7 @@ def test_pluto_goes_on_from_its_session_at_our_gateway(
         pair.pluto.whack("--suspend", "--name", station.name)
         pair.pluto.initiate(check=False)
         settle(lambda: [it["resumed"] for it in sessions(pair)] == [False])
-        assert pair.ours.status()["drops"]["ticket-refused"] == 1
+        assert pair.ours.status()["drops"]["ticket-refused"] >= 1
 
 
 SILENCE = """table ip silence {

@@ -49,14 +49,14 @@ def test_every_end_is_told_with_what_has_passed(authority: CaravanAuthority, out
             gateway.wait_for_event("session ended")
             # It reconnects, and is then ended from its own side.
             station.process.wait_for(
-                lambda: len(sessions(gateway, "session began")) == 2, "the next session", 30
+                lambda: len(sessions(station, "session began")) == 2, "the next session", 30
             )
             station.stop()
             (taken_down, stopped) = sessions(station, "session ended")
             assert taken_down["cause"] == "deleted-by-peer"
             assert stopped["cause"] == "stopped"
         gateway.process.wait_for(
-            lambda: len(sessions(gateway, "session ended")) == 2, "the second end", 10
+            lambda: len(sessions(gateway, "session ended")) == 2, "the second end", 30
         )
         (first, second) = sessions(gateway, "session ended")
         assert (first["cause"], second["cause"]) == ("taken-down", "deleted-by-peer")

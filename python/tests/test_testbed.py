@@ -11,13 +11,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from caravan.testbed import CommandFailed, Host, Network, RemoteAccess, RemoteAccessConfig, sweep
 from caravan.testbed.capture import IPPROTO_ICMP, IPPROTO_TCP, Capture
-from caravan.testbed.caravan import read_message
+from caravan.testbed.caravan import HandshakeMessage, read_message, without_repeats
 from caravan.testbed.owner import OWNER_VARIABLE, own_namespace
 from caravan.testbed.process import Process
 from caravan.testbed.relay import Late, LinkConfig, Relay, software_checksums
@@ -465,3 +466,12 @@ def test_a_logged_message_of_an_exchange_is_read_by_its_fields() -> None:
         found = read_message(2.5, {"exchange": exchange, **numbered, **logged})
         assert (found.exchange, found.number) == (exchange, number)
         assert (found.direction, found.size_bytes, found.payloads) == ("sent", 92, "HASH CFG")
+
+
+def test_a_repeated_message_counts_once_and_one_like_an_earlier_one_counts() -> None:
+    sent = HandshakeMessage(1.0, "create child", 1, "sent", 300, 1, "SA No KE")
+    answer = replace(sent, number=2, direction="received")
+    one = [sent, replace(sent, time_s=2.0), replace(sent, time_s=4.0), answer]
+    assert without_repeats(one) == [sent, answer]
+    assert without_repeats([*one, *one]) == [sent, answer] * 2
+    assert without_repeats([sent, replace(sent, size_bytes=301)])[1].size_bytes == 301

@@ -1,9 +1,10 @@
-"""A promise that holds soon, not at once: another process keeps it."""
+"""What other processes do: a promise that holds soon, not at once; and two acts at one time."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 
 def wait_for(is_so: Callable[[], bool], what: str, within_s: float = 10) -> None:
@@ -12,3 +13,10 @@ def wait_for(is_so: Callable[[], bool], what: str, within_s: float = 10) -> None
     while not is_so():
         assert time.monotonic() < deadline, f"not so after {within_s} s: {what}"
         time.sleep(0.05)
+
+
+def at_once(*acts: Callable[[], object]) -> None:
+    """Begin all acts at one time, none after another, and wait until all have ended."""
+    with ThreadPoolExecutor(len(acts)) as pool:
+        for started in [pool.submit(act) for act in acts]:
+            started.result()

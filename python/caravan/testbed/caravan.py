@@ -12,7 +12,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
@@ -231,6 +231,17 @@ class Caravan(Daemon):
         found = [message for message in self.messages() if message.exchange != "informational"]
         tickets = (at for at, message in enumerate(found) if message.exchange == "resume")
         return found[next(tickets, 0) :]
+
+
+def without_repeats(messages: Sequence[HandshakeMessage]) -> list[HandshakeMessage]:
+    """The same without those that follow their like: an end repeats a message whose answer is late,
+    and an answer that is asked for again."""
+    befores = [None, *messages]
+    return [
+        message
+        for before, message in zip(befores, messages, strict=False)
+        if before is None or replace(before, time_s=message.time_s) != message
+    ]
 
 
 def order(host: Host, *arguments: str, timeout_s: float = 30, instance: str = "") -> Completed:
