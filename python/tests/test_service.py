@@ -204,7 +204,7 @@ def test_a_child_that_the_gateway_refuses_is_told_at_once(
         wait_for_end(network.ms)
         with Caravan(network.ms, wrong) as station:
             station.process.wait_for(
-                lambda: refused in str(last_failure(station)), "last failure", 10
+                lambda: refused in str(last_failure(station)), "last failure", 30
             )
 
 
@@ -577,7 +577,7 @@ def test_rules_and_blocks_that_another_program_removes_are_put_back(
 
 def await_entries(host: Host, expected: list[str]) -> None:
     """Wait until the rules and blocking routes are these."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while (found := entries(host)) != expected:
         assert time.monotonic() < deadline, "\n".join(found)
         time.sleep(0.1)
@@ -673,7 +673,7 @@ def test_a_restarted_gateway_gets_its_station_back_with_the_address_it_had(
                 assert inner_addresses(network.ms) == address
                 again.stop()
                 station.wait_until(False)
-                assert causes(station)[-1:] == ["deleted-by-peer"], "a gateway that ends says so"
+                wait_for(lambda: "deleted-by-peer" in causes(station), "it says that it ends")
             tries = retries(station)
             assert tries == sorted(tries), "ever more time between attempts"
             with Caravan(network.sg, ends[0]) as third:
@@ -812,7 +812,7 @@ def test_every_network_of_a_long_list_comes_up(
             assert up + len(connection["missing"]) == count
             return up
 
-        gateway.process.wait_for(lambda: number_up() == count, "each network", 10)
+        gateway.process.wait_for(lambda: number_up() == count, "each network", 30)
         assert gateway.status()["drops"]["too-many-exchanges"] == 0
         order(network.ms, "down", "road").check()
 
@@ -828,7 +828,7 @@ def test_a_full_disk_under_a_capture_is_told_and_leaves_nothing(
         file = write_files(network.ms, ends[1])
         order(network.ms, "up", "-c", str(file), "--detach", "--capture", str(capture)).check()
         assert ping(network.ms, SERVER_ADDRESS, 2).received == 2
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         status: dict[str, Any] = {"warnings": []}
         # The log is written once no further lines have come for a moment.
         while not any("the capture has ended" in text for text in status["warnings"]):
@@ -871,7 +871,7 @@ def test_an_idle_station_hears_of_a_gateway_that_was_killed_and_runs_again(
         gateway.wait_ready()
         station.wait_ready()
         peers = Path(environment(network.sg)["CARAVAN_STATE_DIR"]) / "road.leases/peers"
-        gateway.process.wait_for(peers.exists, "the places of the peers", 10)
+        gateway.process.wait_for(peers.exists, "the places of the peers", 30)
         assert peers.owner() == "nobody" and peers.stat().st_mode & 0o777 == 0o600
         assert re.fullmatch(rf"{GATEWAY_ADDRESS}:4500 [\d.]+:\d+\n", peers.read_text())
         (old,) = {child["spi_in"] for child in station.children()}

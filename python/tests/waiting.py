@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 
-def wait_for(is_so: Callable[[], bool], what: str, within_s: float = 10) -> None:
+def wait_for(is_so: Callable[[], bool], what: str, within_s: float = 30) -> None:
     """Asks again and again. What does not become so in `within_s` seconds fails the test."""
     deadline = time.monotonic() + within_s
     while not is_so():
