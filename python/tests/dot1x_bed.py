@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import signal
 import socket
 import struct
 import time
@@ -43,9 +44,9 @@ SECRET = "of access points and server"
 IDENTITIES = {method: f"{method.name.lower()}@bench" for method in Method}
 STATION = "station.example"
 CLEAR_FRAMES = 5
-PASS_S = 5.0
+PASS_S = 15.0
 PAE_GROUP = bytes.fromhex("0180c2000003")
-ETHER_TYPE_TEST = 0x88B5
+ETHER_TYPE_TEST, ETHER_TYPE_PROBE = 0x88B5, 0x88B6
 """For local experiments (IEEE 802)."""
 
 
@@ -188,8 +189,9 @@ class Watch:
         """
         own = source or host.hardware_address(STATION_INTERFACE)
         self.leaked(own)
-        frame = clear_frame(self._server.hardware_address("eth0"), own)
-        send_frames(host, [frame] * CLEAR_FRAMES)
+        to = self._server.hardware_address("eth0")
+        self._await_way(host, clear_frame(to, own, ETHER_TYPE_PROBE), own)
+        send_frames(host, [clear_frame(to, own)] * CLEAR_FRAMES)
         came = 0
         until = time.monotonic() + PASS_S
         while came < CLEAR_FRAMES and time.monotonic() < until:
@@ -199,6 +201,14 @@ class Watch:
         # What passes has passed by then.
         time.sleep(0.02)
         return count_clear(self._behind, own)
+
+    def _await_way(self, host: Host, probe: bytes, own: str) -> None:
+        """Wait until frames come to an access point. A port that is new passes nothing yet."""
+        until = time.monotonic() + PASS_S
+        while not count_clear(self._before, own, ETHER_TYPE_PROBE):
+            assert time.monotonic() < until, "no frame comes to an access point"
+            send_frames(host, [probe])
+            time.sleep(0.01)
 
     def leaked(self, source: str) -> list[Frame]:
         """The frames behind the access points from a station's address since the last call."""
@@ -212,9 +222,19 @@ class Watch:
             tap.close()
 
 
-def count_clear(taps: list[Tap], source: str) -> int:
+def count_clear(taps: list[Tap], source: str, ether_type: int = ETHER_TYPE_TEST) -> int:
     frames = [frame for tap in taps for frame in tap.read()]
-    return sum(sender(one) == source and one.ether_type == ETHER_TYPE_TEST for one in frames)
+    return sum(sender(one) == source and one.ether_type == ether_type for one in frames)
+
+
+@contextlib.contextmanager
+def silent(station: Supplicant) -> Iterator[None]:
+    """A station that does nothing for a while. One that is new begins by itself after some 2 s."""
+    station.process.signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        station.process.signal(signal.SIGCONT)
 
 
 def sender(frame: Frame) -> str:
@@ -235,9 +255,9 @@ def send_frames(host: Host, frames: list[bytes], interface: str = STATION_INTERF
             link.send(frame)
 
 
-def clear_frame(destination: str, source: str) -> bytes:
+def clear_frame(destination: str, source: str, ether_type: int = ETHER_TYPE_TEST) -> bytes:
     """A frame that no access point may pass on for a station without access."""
-    return octets(destination) + octets(source) + struct.pack("!H", ETHER_TYPE_TEST) + bytes(46)
+    return octets(destination) + octets(source) + struct.pack("!H", ether_type) + bytes(46)
 
 
 def eapol_frame(source: str, kind: int, body: bytes = b"") -> bytes:

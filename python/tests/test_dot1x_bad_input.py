@@ -22,6 +22,7 @@ from dot1x_bed import (
     octets,
     running,
     send_frames,
+    silent,
 )
 from mvpn_by_hand import ip
 
@@ -186,11 +187,11 @@ def test_the_right_login_passes_all_frames(bed: Bed, watch: Watch) -> None:
 @pytest.mark.parametrize("is_dead", [True, False], ids=["dead", "slow"])
 def test_no_port_opens_while_the_server_is_silent(is_dead: bool, bed: Bed, watch: Watch) -> None:
     with bed.station(bed.certificates.login(Method.TTLS)) as station:
-        witness = Witness(station, bed.ap1, bed.radius)
         if is_dead:
             bed.radius.stop()
         else:
             bed.radius.pause()
+        witness = Witness(station, bed.ap1, bed.radius)
         associated_s = bed.ap1.associate(station.hardware_address)
         refusal = witness.wait()
         assert refusal.cause is Cause.NO_ANSWER
@@ -226,10 +227,11 @@ def test_a_forged_answer_opens_no_port(bed: Bed, watch: Watch) -> None:
         bed.station(bed.certificates.login(Method.MD5)) as station,
         contextlib.closing(Tap(bed.ap1.host, UPLINK)) as tap,
     ):
-        witness = Witness(station, bed.ap1, bed.radius)
         bed.radius.pause()
         bed.ap1.associate(station.hardware_address)
         (asked,) = wait_frames(tap, 1)
+        # Its patience begins here.
+        witness = Witness(station, bed.ap1, bed.radius)
         send_forged(bed, asked)
         refusal = witness.wait()
         assert refusal.cause is Cause.FORGED_ANSWER
@@ -408,8 +410,9 @@ def test_a_copied_address_has_the_access_of_its_station(bed: Bed, watch: Watch) 
         Meter(station, bed.ap1) as meter,
     ):
         copied = station.hardware_address
-        assert watch.passing(intruder, copied) == 0
-        refusal = Witness(station, bed.ap1, bed.radius).wait()
+        with silent(station):
+            assert watch.passing(intruder, copied) == 0
+            refusal = Witness(station, bed.ap1, bed.radius).wait()
         assert (refusal.cause, str(refusal)) == not_begun("tls@bench", "ap1")
         meter.authenticate()
         assert watch.passing(intruder) == 0
@@ -598,24 +601,25 @@ def test_an_access_point_that_cannot_tell_of_a_station_shuts_every_port_and_says
 
 
 def test_what_happens_to_another_station_is_no_refusal_of_this_one(bed: Bed, watch: Watch) -> None:
-    with (
-        bed.station(bed.certificates.login(Method.MD5)) as station,
-        bed.station(bed.certificates.login(Method.MD5)) as other,
-        bed.station(bed.certificates.login(Method.MD5)) as idle,
-        Meter(station, bed.ap1) as meter,
-        contextlib.closing(Tap(bed.ap1.host, UPLINK)) as tap,
-    ):
-        witnesses = [Witness(one, bed.ap1, bed.radius) for one in (station, other, idle)]
+    login = bed.certificates.login(Method.MD5)
+    with bed.station(login) as station, Meter(station, bed.ap1) as meter:
+        witness = Witness(station, bed.ap1, bed.radius)
         meter.authenticate()
-        tap.read()
-        with paused(bed):
+        with (
+            bed.station(login) as idle,
+            silent(idle),
+            bed.station(login) as other,
+            Tap(bed.ap1.host, UPLINK) as tap,
+            paused(bed),
+        ):
+            of_idle = Witness(idle, bed.ap1, bed.radius)
             bed.ap1.associate(other.hardware_address)
             (asked,) = wait_frames(tap, 1)
+            of_other = Witness(other, bed.ap1, bed.radius)
             send_forged(bed, asked)
-            refusal = witnesses[1].wait()
-            assert refusal.cause is Cause.FORGED_ANSWER
-            assert witnesses[0].refusal() is None
-            assert witnesses[2].wait().cause is Cause.NOT_BEGUN
+            assert of_other.wait().cause is Cause.FORGED_ANSWER
+            assert witness.refusal() is None
+            assert of_idle.wait().cause is Cause.NOT_BEGUN
             assert watch.passing(station.host) == CLEAR_FRAMES
 
 

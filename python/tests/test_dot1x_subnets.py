@@ -136,15 +136,17 @@ def test_a_node_moves_between_the_subnets_under_dynamic_wep(
     with running(output, authority, dynamic_wep()) as it:
         assert it.works(home), home.name
         correspondent = it.network.roles["cn1"]
+        assert it.network.cipher is not None
+        times_secured = it.network.cipher.status()["mn1"]["times_secured"]
+        assert times_secured > 0
         visit(it.network, it.servers, it.stations["mn1"], it.roles["mn1"], correspondent)
         assert it.works(away), away.name
-        assert it.network.cipher is not None
         status = it.network.cipher.status()
         address = it.stations["mn1"].hardware_address
         assert address not in status["ap1"]["stations"]
         assert status["ap2"]["stations"][address]["secured"]
-        # Once at each access point.
-        assert status["mn1"]["times_secured"] == 2
+        # An access point gives the same keys again until a frame is under them, and each counts.
+        assert status["mn1"]["times_secured"] > times_secured
 
 
 def is_sealed(frame: Frame) -> bool:
