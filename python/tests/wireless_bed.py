@@ -10,16 +10,17 @@ import re
 import socket
 import struct
 import subprocess
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from dot1x_bed import SECRET, Certificates, octets
+from waiting import wait_for
 
 from caravan.testbed.capture import read_pcap
 from caravan.testbed.dot1x.authentication_server import RadiusServer
 from caravan.testbed.dot1x.authenticator import Authenticator, RadiusClient
+from caravan.testbed.dot1x.exchange import Tap
 from caravan.testbed.dot1x.network import (
     ACCESS_POINT_ADDRESSES,
     RADIO,
@@ -35,6 +36,10 @@ from caravan.testbed.relay import LinkConfig
 STATIONS = {"s1": "10.81.0.101", "s2": "10.81.0.102"}
 ETHER_TYPE_AIR = 0x88B5
 HEADER_BYTES = 24
+EAPOL_LLC = bytes.fromhex("aaaa03000000888e")
+KEY_INFORMATION, KEY_NONCE = slice(37, 39), slice(49, 81)
+"""Of an EAPOL-Key frame behind the header of 802.11 (IEEE 802.11-2020 §12.7.2)."""
+TAKEN_S = 15.0
 TIMEOUT_S = 60
 FIELDS = (
     "wlan.fc.type",
@@ -96,7 +101,22 @@ class WirelessBed:
         return counts.get(reason, 0)
 
     def put(self, host: Host, frame: bytes) -> None:
-        """Put a frame of 802.11 into the air where a station is, as anybody could."""
+        """Put a frame of 802.11 into the air where a station is, as anybody could, and wait until
+        `ap1` has taken it."""
+        capture = self.cipher.ends["ap1"].capture
+        before = capture.read_bytes().count(frame)
+        self.send(host, frame)
+        wait_for(lambda: capture.read_bytes().count(frame) > before, "ap1 has it", TAKEN_S)
+
+    def send(self, host: Host, frame: bytes) -> None:
+        """Put a frame of 802.11 into the air, and wait until it has come to the air of `ap1`."""
+        with Tap(self.network.access_points["ap1"], RADIO, has_everything=True) as tap:
+            self._send(host, frame)
+            wait_for(
+                lambda: any(one.data.endswith(frame) for one in tap.read()), "it is there", TAKEN_S
+            )
+
+    def _send(self, host: Host, frame: bytes) -> None:
         own = host.hardware_address(STATION_INTERFACE)
         outer = frame[4:10] + octets(own) + struct.pack("!H", ETHER_TYPE_AIR)
         with host.entered():
@@ -104,15 +124,12 @@ class WirelessBed:
         with link:
             link.bind((STATION_INTERFACE, 0))
             link.send(outer + frame)
-        # What passes has passed by then.
-        time.sleep(0.1)
 
     def sent_data(self, role: str) -> list[bytes]:
         """The protected frames that a station has sent so far."""
         end = self.cipher.ends[role]
         own = octets(end.host.hardware_address(STATION_INTERFACE))
-        frames = [frame.data for frame in read_pcap(end.capture)]
-        return [one for one in frames if one[1] & PROTECTED and one[10:16] == own]
+        return [one for one in captured(end) if one[1] & PROTECTED and one[10:16] == own]
 
     def clear_data(self, source: str) -> bytes:
         """A frame of a station to the server without protection: header, LLC and SNAP, and data."""
@@ -188,6 +205,21 @@ def logged_keys(end: LinkEnd) -> list[tuple[str, str]]:
     lines = end.key_log.read_text().splitlines()
     found = [re.fullmatch(r'"([\w-]+)","([0-9a-f]+)"', line) for line in lines]
     return [(one[1], one[2]) for one in found if one]
+
+
+def handshake(frames: Iterable[bytes]) -> list[bytes]:
+    """The messages of four-way handshakes among frames of 802.11, without those that were sent
+    again: they have the same kind and nonce, and another replay counter."""
+    found: dict[bytes, bytes] = {}
+    for frame in frames:
+        if frame[HEADER_BYTES : HEADER_BYTES + len(EAPOL_LLC)] == EAPOL_LLC:
+            found.setdefault(frame[KEY_INFORMATION] + frame[KEY_NONCE], frame)
+    return list(found.values())
+
+
+def captured(end: LinkEnd) -> list[bytes]:
+    """The frames of 802.11 that an end has captured so far."""
+    return [frame.data for frame in read_pcap(end.capture)]
 
 
 def wep_keys(path: Path, session: bytes) -> list[tuple[str, str]]:
