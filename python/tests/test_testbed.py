@@ -51,7 +51,8 @@ while True:
     print(*source, flush=True)
     server.sendto(data, source)
 """
-READY_S = 10.0
+READY_S, GONE_S = 10.0, 15.0
+SWEEPS_MAX = 20
 HELD_S = 0.02
 """How long a relay is kept from running."""
 CALL = """
@@ -390,8 +391,8 @@ def is_gone(pid: int) -> bool:
 
 
 def is_gone_soon(pid: int) -> bool:
-    """Whether it ends within two seconds."""
-    deadline = time.monotonic() + 2
+    """Whether it ends within a while."""
+    deadline = time.monotonic() + GONE_S
     while not is_gone(pid) and time.monotonic() < deadline:
         time.sleep(0.02)
     return is_gone(pid)
@@ -405,11 +406,15 @@ def test_a_sweep_ends_only_orphans_of_dead_owners() -> None:
         # That pid may be a living process's in the other namespace.
         marked(f"{gone.pid}:1:{own + 1}") as elsewhere,
         subprocess.Popen(["sleep", "1000"]) as owned,
-        # The last one: another testbed that begins meanwhile would end it too.
-        marked(f"{gone.pid}:1:{own}") as orphan,
     ):
-        assert sweep() == [orphan.pid]
-        assert orphan.wait() == -signal.SIGKILL
+        for _ in range(SWEEPS_MAX):
+            with marked(f"{gone.pid}:1:{own}") as orphan:
+                ended = sweep()
+                assert orphan.wait() == -signal.SIGKILL
+            # Another testbed that begins meanwhile may end it first.
+            if orphan.pid in ended:
+                break
+        assert orphan.pid in ended
         for process in (elsewhere, owned):
             assert process.poll() is None
             process.kill()
@@ -418,7 +423,7 @@ def test_a_sweep_ends_only_orphans_of_dead_owners() -> None:
 @pytest.mark.parametrize("mark", ["", "1", "1:1", "-1:1:1", "x:1:1", "٣:1:1", f"{'9' * 5000}:1:1"])
 def test_a_mark_that_is_none_is_ignored(mark: str) -> None:
     with marked(mark) as process:
-        assert sweep() == []
+        assert process.pid not in sweep()
         assert process.poll() is None
         process.kill()
 
@@ -453,7 +458,7 @@ def test_a_sweep_leaves_a_testbed_in_another_pid_namespace_alone() -> None:
     with subprocess.Popen(argv, env=environment, text=True, stdin=pipe, stdout=pipe) as testbed:
         assert testbed.stdin is not None and testbed.stdout is not None
         assert testbed.stdout.readline() == "running\n"
-        assert sweep() == []
+        assert testbed.pid not in sweep()
         testbed.stdin.write("\n")
         testbed.stdin.flush()
         assert testbed.stdout.readline() == "None\n"
