@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ike_frames import first_ones
 from road_policies import TOLERANCE, own_policy
 
 from caravan.lab.core import kernel
@@ -123,7 +124,7 @@ def test_each_message_of_a_captured_handshake_has_the_octets_of_the_lab(
     exchange = kernel(road.opened)["simulate"]["exchange"]
     with running(road, tmp_path) as bed:
         assert bed.arrival is not None
-        frames = [frame for frame in read_pcap(bed.arrival) if frame.is_handshake]
+        frames = first_ones(frame for frame in read_pcap(bed.arrival) if frame.is_handshake)
     rows = exchange["messages"]
     captured = [[frames.pop(0) for _ in range(row["datagrams"])] for row in rows]
     sizes = [sum(len(frame.packet) for frame in message) for message in captured]

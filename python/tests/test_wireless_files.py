@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ike_frames import first_ones
 from study_by_hand import value, written
 from wireless_study import FOLDER, cell, copied, request
 
@@ -28,6 +29,8 @@ from caravan.testbed.dot1x.wireless import DEVICE, LinkSecurity
 from caravan.threeways.policies import RESPONSES, Setting
 
 IKE_PORT, TCP_PROTOCOL, UDP_PROTOCOL = 500, 6, 17
+ANSWER_S = 0.9
+"""An answer may be late on a busy machine. The kernel sends a SYN again after 1 s."""
 
 
 @pytest.fixture
@@ -397,7 +400,7 @@ def test_a_response_is_two_packets_of_tcp(bed: Bed) -> None:
         Tap(bed.network.roles["mn1"], DEVICE, has_everything=True) as tap,
     ):
         tap.read()
-        seconds = own.order("connect", RESPONSES)["seconds"]
+        seconds = own.order("connect", RESPONSES, ANSWER_S)["seconds"]
         frames = [one for one in tap.read() if one.protocol == TCP_PROTOCOL]
     assert len(seconds) == RESPONSES and None not in seconds
     # SYN, its answer, the acknowledgement of that, and the reset: nothing else is in the air.
@@ -421,7 +424,7 @@ def test_ike_in_the_testbed_has_the_bytes_that_are_computed(
         bed.cell(policy, scenario),
     ):
         frames = [one for one in tap.read() if one.protocol == UDP_PROTOCOL]
-    own = [one for one in frames if int.from_bytes(one.payload[2:4]) == IKE_PORT]
+    own = first_ones(one for one in frames if int.from_bytes(one.payload[2:4]) == IKE_PORT)
     _, computed, _ = ike(proof=proof)
     measured = sum(len(one.payload) + 20 for one in own)
     # Names in certificates are of other lengths.

@@ -106,6 +106,7 @@ over = { reading = ["m5", "m8"] }
 AIR_BYTES_S = 11e6 / 8
 OPEN = LinkSecurity("open", "")
 REGISTRATION_PORT, IKE_PORT = 434, 500
+FIRST_CELL_S = 300
 POLICIES = policy_files.of_the_study()
 SCENARIOS = scenario_files.of_the_study()
 
@@ -403,7 +404,7 @@ def test_a_run_that_is_killed_leaves_no_process_and_goes_on_where_it_was(
     )
     argv = [sys.executable, "-c", call, str(study.file), str(tmp_path / "out")]
     with subprocess.Popen(argv, env=own_world(tmp_path), stderr=subprocess.DEVNULL) as running:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + FIRST_CELL_S
         cells = tmp_path / "out/cells"
         while not (cells.is_dir() and any(cells.iterdir())):
             assert time.monotonic() < deadline and running.poll() is None
@@ -434,7 +435,7 @@ def test_a_run_that_is_told_to_end_cleans_up_and_says_so(tmp_path: Path) -> None
     with subprocess.Popen(
         list(map(str, argv)), env=own_world(tmp_path), stderr=subprocess.PIPE, text=True
     ) as running:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + FIRST_CELL_S
         while not list(tmp_path.glob("out/cells/*")):
             assert time.monotonic() < deadline and running.poll() is None
             time.sleep(0.05)

@@ -10,9 +10,9 @@ KEY AUTHORITY]` prints `ready`, and then an answer as JSON for each line of its 
   WINDOW of them are under way, so that no queue overflows: the rate is that at which the path
   carries them. With `cut` the network may cut them into fragments. It tells how many bytes a second
   the other end reports.
-- `connect ADDRESS COUNT` connects by TCP, ends the connection, and connects again. It tells the
-  seconds of each, from the first packet to its answer; one that is not answered in `LOST_S` is
-  None.
+- `connect ADDRESS COUNT [SECONDS]` connects by TCP, ends the connection, and connects again. It
+  tells the seconds of each, from the first packet to its answer; one that is not answered in so
+  many seconds, or `LOST_S`, is None.
 - `echo ADDRESS COUNT BYTES` sends datagrams, each when the last one has come back, and tells the
   seconds of each; one that does not come back in `LOST_S` is None.
 
@@ -263,14 +263,14 @@ def echo(address: str, count: str, size: str) -> Answer:
     return {"seconds": found}
 
 
-def connect(address: str, count: str) -> Answer:
+def connect(address: str, count: str, lost_s: str = "") -> Answer:
     """Make connections by TCP, and reset each: that is one packet, and nobody answers it. The last
     two packets of one have left the path before the next begins."""
     found: list[float | None] = []
     for _ in range(int(count)):
         with socket.socket() as link:
             link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-            link.settimeout(LOST_S)
+            link.settimeout(float(lost_s or LOST_S))
             began = time.monotonic()
             try:
                 link.connect((address, TCP_PORT))
