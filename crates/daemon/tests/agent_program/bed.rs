@@ -2,10 +2,11 @@
 
 use std::cell::Cell;
 use std::fs::{self, File, Permissions};
-use std::net::UdpSocket;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,8 @@ const KEYS: &str = "12";
 /// A folder, with its Host and its Target.
 pub(crate) struct Bed {
     folder: PathBuf,
+    pub(crate) address: Ipv4Addr,
+    ports: [u16; 3],
     host: Option<Agent>,
     target: Option<Agent>,
     started: Cell<u32>,
@@ -38,9 +41,16 @@ pub(crate) struct Ended {
     pub(crate) said: String,
 }
 
-fn free_port() -> u16 {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-    socket.local_addr().expect("its address").port()
+/// An address of loopback that no other bed has, and three ports of it that nobody else has by
+/// chance: the kernel chooses others.
+fn seat() -> (Ipv4Addr, [u16; 3]) {
+    static BEDS: AtomicU32 = AtomicU32::new(0);
+    let number = BEDS.fetch_add(1, Ordering::Relaxed);
+    let process = std::process::id();
+    let [_, _, high, low] = process.to_be_bytes();
+    let address = Ipv4Addr::new(127, 64 + (number % 128) as u8, high, low);
+    let first = 20_000 + 3 * ((process + number) % 4_000) as u16;
+    (address, [first, first + 1, first + 2])
 }
 
 impl Bed {
@@ -56,8 +66,11 @@ impl Bed {
                 .create(folder.join(part))
                 .expect("a folder");
         }
+        let (address, ports) = seat();
         let bed = Self {
             folder,
+            address,
+            ports,
             host: None,
             target: None,
             started: Cell::new(0),
@@ -89,29 +102,30 @@ impl Bed {
     }
 
     fn write_files(&self) {
-        let (host, target) = (free_port(), free_port());
+        let (own, [host, second, target]) = (self.address, self.ports);
         let host_file = |port: u16, log: &str| {
             format!(
-                "role = \"host\"\nlisten = \"127.0.0.1:{port}\"\nlog_file = \"{log}\"\n\
-                 addresses = [\"127.0.0.1:{host}\"]\n[targets.office]\n\
-                 identity_file = \"target.keys.pub\"\naddress = \"127.0.0.1:{target}\"\n"
+                "role = \"host\"\nlisten = \"{own}:{port}\"\nlog_file = \"{log}\"\n\
+                 addresses = [\"{own}:{host}\"]\n[targets.office]\n\
+                 identity_file = \"target.keys.pub\"\naddress = \"{own}:{target}\"\n"
             )
         };
         let back_end = |folder: &str| {
             format!("[back_end]\nkind = \"files\"\nwriter = \"caravan\"\nfolder = \"{folder}\"\n")
         };
+        // The second one is where a Host that listens on every address sends from.
         let target_file = format!(
-            "role = \"target\"\nlisten = \"127.0.0.1:{target}\"\naddresses = [\"127.0.0.1\"]\n\
+            "role = \"target\"\nlisten = \"{own}:{target}\"\naddresses = [\"{own}\"]\n\
              identity = \"target.example\"\ncertificate_file = \"target.example.pem\"\n\
              private_key_file = \"target.example.key\"\nauthority = \"guests\"\n\
              pool = \"10.77.0.0/24\"\n[hosts.home]\nidentity_file = \"host.keys.pub\"\n\
-             addresses = [\"127.0.0.1\"]\n{}",
+             addresses = [\"{own}\", \"127.0.0.1\"]\n{}",
             back_end("target")
         );
         let client_file = format!("role = \"client\"\n{}", back_end("client"));
         for (name, text) in [
             ("host.toml", host_file(host, "host.log")),
-            ("second.toml", host_file(free_port(), "second.log")),
+            ("second.toml", host_file(second, "second.log")),
             ("target.toml", target_file),
             ("client.toml", client_file),
         ] {
