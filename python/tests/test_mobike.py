@@ -330,3 +330,27 @@ def test_two_caravans_without_mobike(keys: tuple[PublicKey, PublicKey], output: 
         pinging.stop()
         settle(lambda: session_of(ms)["inner"] == inner)
         assert session_of(sg)["remote"].startswith(f"{CELL.station}:")
+
+
+def test_a_tunnel_begins_by_the_second_link_where_the_first_one_is_silent(
+    keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    """The first one has the better route and a carrier, and leads nowhere."""
+    gateway, station = ends(keys)
+    with RoamNetwork(output) as network:
+        ms, beyond = network.ms, network.nats[WIFI.name].host
+        beyond.link_down("wan0")
+        ms.link_up(CELL.name)
+        ms.add_address(CELL.name, f"{CELL.station}/24")
+        ms.run(["ip", "route", "add", "default", "via", CELL.router, "metric", "600"])
+        Caravan(network.sg, gateway).wait_ready()
+        client = Caravan(ms, station).wait_ready(30)
+        assert session_of(client)["local"].startswith(CELL.station)
+        assert ping(ms, SERVER_ADDRESS, 3).received == 3
+        # It moves when that link is gone, in the same session.
+        before = spis(client)
+        beyond.link_up("wan0")
+        ms.link_down(CELL.name)
+        settle(lambda: session_of(client)["local"].startswith(WIFI.station))
+        assert ping(ms, SERVER_ADDRESS, 3).received == 3
+        assert spis(client) == before

@@ -325,6 +325,17 @@ impl Node {
         self.follow_nat(id, now);
     }
 
+    /// A mover's session stays on its path while our ways are these: the one that they name first
+    /// did not answer.
+    pub(super) fn stays_on_path(&mut self, id: SessionId) {
+        let ways = self.ways.clone();
+        let session = self.sessions.get_mut(&id);
+        if let Some(session) = session.filter(|it| it.ike.is_mover()) {
+            let path = session.path();
+            session.roaming().chosen = Some((path, ways));
+        }
+    }
+
     /// The path that a mover's session should take, if it is another one.
     pub(super) fn better_path(&self, id: SessionId) -> Option<Path> {
         let session = self.sessions.get(&id)?;
@@ -337,7 +348,7 @@ impl Node {
         let roaming = session.roaming.as_deref();
         if let Some((path, ways)) = roaming.and_then(|it| it.chosen.as_ref())
             && *path == current
-            && *ways == self.ways
+            && ways.are_in(&self.ways)
         {
             return None;
         }

@@ -23,7 +23,7 @@ use self::children::selectors_of;
 use self::ousted::Ousted;
 use self::race::Race;
 #[cfg(test)]
-pub(super) use self::race::{ANSWERED, HEAD_START};
+pub(super) use self::race::{ANSWERED, HEAD_START, UNANSWERED};
 use self::redirected::Redirected;
 #[cfg(test)]
 pub(super) use self::redirected::{MAX_REDIRECTS, PERIOD};
@@ -565,7 +565,7 @@ impl Node {
         }
         let next_at = &mut self.stations[index].race.next_at;
         if next_at.is_some_and(|at| at <= now) {
-            self.enter_next(index, now);
+            self.go_on_in_time(index, now);
         }
         if let State::Backoff(at) = self.stations[index].state
             && at <= now

@@ -42,6 +42,7 @@ mod sizes;
 mod storm;
 mod strangers;
 mod turns;
+mod two_links;
 mod unheard;
 mod users;
 mod versions;

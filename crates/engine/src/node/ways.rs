@@ -39,6 +39,12 @@ impl Ways {
         Self(peers.into_iter().map(|peer| (peer, vec![own])).collect())
     }
 
+    /// Whether the ways to these peers are the same in `all`, which may know more peers.
+    pub(super) fn are_in(&self, all: &Self) -> bool {
+        let mut own = self.0.iter();
+        own.all(|(peer, ours)| all.0.get(peer) == Some(ours))
+    }
+
     /// The way to a peer: from the first of `among` that leads there. Where `among` is empty, or
     /// names the unspecified address, the routing table chooses.
     pub fn way_to(&self, remote: IpAddr, among: &[IpAddr]) -> Way {

@@ -19,6 +19,11 @@ use crate::time::{Duration, Instant};
 
 /// Time between the starts of two attempts (RFC 8305 §5).
 pub(in crate::node) const HEAD_START: Duration = Duration::from_millis(250);
+/// After so long without any answer, the gateway is asked from our other addresses too. By then the
+/// first message was sent three times.
+pub(in crate::node) const UNANSWERED: Duration = Duration::from_secs(5);
+/// So many attempts from our other addresses.
+const BESIDE_MAX: usize = 4;
 /// How long the first answer delays the next attempt.
 pub(in crate::node) const ANSWERED: Duration = Duration::from_secs(3);
 /// An attempt that lost after its last message stays this long, to delete the SA that it may have
@@ -32,6 +37,10 @@ pub(in crate::node) const COME_BACK_WITHIN: Duration = Duration::from_secs(1);
 pub(super) struct Race {
     /// Addresses that are still to be tried.
     ahead: VecDeque<SocketAddr>,
+    /// The same, each from this other address of ours.
+    beside: VecDeque<(SocketAddr, IpAddr)>,
+    /// Nobody has answered: our other addresses are tried once.
+    may_look_beside: bool,
     /// Nobody has said yet which address of ours leads to the first of them.
     is_waiting: bool,
     /// When the first of them is tried, unless all before it fail earlier.
@@ -65,6 +74,8 @@ enum Why {
 struct Racer {
     id: SessionId,
     address: SocketAddr,
+    /// It sends from another address of ours than the one that the routing table chooses.
+    is_beside: bool,
     is_heard: bool,
     /// We have proven ourselves in it then, and wait for the gateway's proof.
     proven: Option<Instant>,
@@ -131,7 +142,7 @@ impl Race {
 
     /// Nothing is in progress or planned.
     pub(super) fn is_idle(&self) -> bool {
-        self.racers.is_empty() && self.ahead.is_empty()
+        self.racers.is_empty() && self.ahead.is_empty() && self.beside.is_empty()
     }
 
     fn take(&mut self, id: SessionId) -> Option<Racer> {
@@ -192,7 +203,12 @@ impl Node {
         station.state = State::AwaitingAddress;
         station.restarts = 0;
         station.passed_over.clear();
-        station.race = Race::of(in_turns(&station.connection.remote_addrs, station.first));
+        let connection = &station.connection;
+        station.race = Race {
+            // Without MOBIKE a tunnel goes where the routing table leads.
+            may_look_beside: connection.mobike && connection.version.has_v2(),
+            ..Race::of(in_turns(&connection.remote_addrs, station.first))
+        };
         self.enter_next(index, now);
     }
 
@@ -221,10 +237,16 @@ impl Node {
                 }
                 Way::From(local) => {
                     race.ahead.pop_front();
-                    return self.enter(index, (local, address), now);
+                    return self.enter(index, (local, address), false, now);
                 }
             }
         }
+        while let Some((address, local)) = self.stations[index].race.beside.pop_front() {
+            if self.leads_from(local, address.ip()) {
+                return self.enter(index, (local, address), true, now);
+            }
+        }
+        self.look_beside_later(index, now);
         self.end_if_over(index, now);
         self.arm_station(index);
     }
@@ -237,7 +259,54 @@ impl Node {
         }
     }
 
-    fn enter(&mut self, index: usize, (local, address): (IpAddr, SocketAddr), now: Instant) {
+    /// Whether a datagram can leave from this address of ours to a peer.
+    fn leads_from(&self, local: IpAddr, remote: IpAddr) -> bool {
+        let ways = self.ways.0.get(&remote);
+        ways.is_some_and(|ours| ours.contains(&local))
+    }
+
+    /// What was to happen next in a race is due: the next address enters. Where nobody has answered
+    /// at all, the gateway is also asked from our other addresses: the link that the routing table
+    /// prefers may be dead, though it has a carrier.
+    pub(super) fn go_on_in_time(&mut self, index: usize, now: Instant) {
+        let race = &mut self.stations[index].race;
+        let is_through = race.ahead.is_empty() && race.beside.is_empty();
+        if is_through && core::mem::take(&mut race.may_look_beside) {
+            let pairs = self.pairs_beside(index);
+            self.stations[index].race.beside.extend(pairs);
+        }
+        self.enter_next(index, now);
+    }
+
+    /// If nobody answers what has begun.
+    fn look_beside_later(&mut self, index: usize, now: Instant) {
+        let race = &mut self.stations[index].race;
+        let may_look = race.may_look_beside && !race.racers.is_empty();
+        race.next_at = may_look.then_some(now + UNANSWERED);
+    }
+
+    /// The gateway's addresses, each with those of ours from which it was not asked.
+    fn pairs_beside(&self, index: usize) -> Vec<(SocketAddr, IpAddr)> {
+        let station = &self.stations[index];
+        let others = |racer: &Racer| {
+            let used = self.sessions.get(&racer.id).map(|it| it.path().local.ip());
+            let ours = self.ways.0.get(&racer.address.ip()).into_iter().flatten();
+            let ours = ours.filter(|it| Some(**it) != used);
+            let ours = ours.filter(|it| station.connection.speaks_from(**it));
+            let address = racer.address;
+            ours.map(|own| (address, *own)).collect::<Vec<_>>()
+        };
+        let all = station.race.racers.iter().flat_map(others);
+        all.take(BESIDE_MAX).collect()
+    }
+
+    fn enter(
+        &mut self,
+        index: usize,
+        (local, address): (IpAddr, SocketAddr),
+        is_beside: bool,
+        now: Instant,
+    ) {
         let connection = self.stations[index].connection.clone();
         let id = self.initiate(
             connection,
@@ -249,14 +318,17 @@ impl Node {
         if station.is_racing() {
             station.state = State::Racing;
         }
-        station.race.racers.push(Racer {
+        let race = &mut station.race;
+        race.racers.push(Racer {
             id,
             address,
+            is_beside,
             is_heard: false,
             proven: None,
         });
-        if !station.race.ahead.is_empty() {
-            station.race.next_at = Some(now + HEAD_START);
+        match race.ahead.is_empty() && race.beside.is_empty() {
+            false => race.next_at = Some(now + HEAD_START),
+            true => self.look_beside_later(index, now),
         }
         self.arm_station(index);
     }
@@ -289,6 +361,7 @@ impl Node {
         for racer in race.racers.iter_mut().filter(|racer| racer.id == id) {
             racer.is_heard = true;
         }
+        race.may_look_beside = false;
         if let Some(at) = race.next_at.as_mut().filter(|_| !race.has_waited) {
             *at = (*at).max(now + ANSWERED);
             race.has_waited = true;
@@ -334,7 +407,9 @@ impl Node {
             station.race.out.push((address, "not tried".to_owned()));
         }
         let losers = core::mem::take(&mut station.race.racers);
-        for loser in &losers {
+        let others = |it: &&Racer| it.address != winner.address;
+        station.race.out.retain(|(it, _)| *it != winner.address);
+        for loser in losers.iter().filter(others) {
             let why = if loser.is_heard {
                 "slower"
             } else {
@@ -365,6 +440,9 @@ impl Node {
                 address: winner.address,
                 others,
             });
+        }
+        if winner.is_beside {
+            self.stays_on_path(id);
         }
         if let Some(renewal) = renewal {
             self.close_session(renewal, cause.clone(), false, now);
@@ -411,6 +489,9 @@ impl Node {
         let racers = self.stations[index].race.racers.iter();
         let strays = racers.filter_map(|racer| {
             let former = self.sessions.get(&racer.id)?.path();
+            if racer.is_beside && self.leads_from(former.local.ip(), racer.address.ip()) {
+                return None;
+            }
             let connection = &self.stations[index].connection;
             let Way::From(local) = self.way_from_here(connection, racer.address.ip()) else {
                 return None;
