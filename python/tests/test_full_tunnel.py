@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from waiting import wait_for
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.binary import caravan_binary
@@ -175,6 +176,8 @@ def test_two_halves_are_a_full_tunnel_and_a_named_network_is_not_local(
         # A network with the same addresses as the protected ones and the gateway's DNS server.
         network.ms.add_address("wan0", "192.168.9.2/24")
         network.ms.add_address("wan0", "10.10.0.9/24")
+        # The client follows.
+        wait_for(lambda: "dev wan0" in way(network.ms, "10.10.0.54"), "the network here")
         assert "dev caravan0" in way(network.ms, "192.168.9.1")
         # Of a host here that the gateway calls its resolver only DNS is the gateway's.
         udp, tcp = (("ipproto", name, "dport") for name in ("udp", "tcp"))

@@ -12,6 +12,7 @@ mod certify;
 mod choice;
 mod client;
 mod clock;
+mod door;
 mod drops;
 mod ends;
 mod evidence;

@@ -8,12 +8,12 @@ use anyhow::{Context as _, bail};
 use engine::agent::audit::Role;
 use engine::agent::host::{self, Answer, Ask, Host, TargetEntry};
 use engine::agent::identity::Keys;
-use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 use wire::agent::MESSAGE_MAX;
 
 use super::clock::{Times, calendar};
+use super::door::Door;
 use super::log::Log;
 use super::post::Post;
 use super::store::{Database, Store, StoreRole};
@@ -49,7 +49,7 @@ pub(super) async fn run(config: HostConfig, folder: &Path) -> anyhow::Result<()>
     let mut times = Times::start();
     let log = Log::open(&config.log_file, Role::Host, calendar())?;
     let log = log.signed_by(key_file::load(&config.keys_file)?, calendar());
-    let socket = UdpSocket::bind(config.listen).await;
+    let socket = Door::open(config.listen).await;
     let socket = socket.with_context(|| format!("cannot listen on {}", config.listen))?;
     let database = Database::parse(&config.database, folder)?;
     let (answers, mut answered) = mpsc::channel(ANSWERS_MAX);

@@ -17,7 +17,6 @@ use engine::agent::identity::{AgentName, Keys};
 use engine::agent::target::{
     self, Answer, Ask, Build, Came, Former, HostEntry, TUNNELS_MAX, Target,
 };
-use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 use wire::agent::MESSAGE_MAX;
@@ -25,6 +24,7 @@ use wire::agent::MESSAGE_MAX;
 use super::certify::{self, Guests};
 use super::choice::{self, End};
 use super::clock::{Times, calendar};
+use super::door::Door;
 use super::ends::{self, Ends, Order, Report};
 use super::log::Log;
 use super::post::Post;
@@ -76,7 +76,7 @@ pub(super) async fn run(config: TargetConfig, folder: &Path, place: Place) -> an
     let mut times = Times::start();
     let log = Log::open(&config.log_file, Role::Target, calendar())?;
     let log = log.signed_by(key_file::load(&config.keys_file)?, calendar());
-    let socket = UdpSocket::bind(config.listen).await;
+    let socket = Door::open(config.listen).await;
     let socket = socket.with_context(|| format!("cannot listen on {}", config.listen))?;
     let (answers, mut answered) = mpsc::channel(REPORTS_MAX);
     let (reports, mut reported) = mpsc::channel(REPORTS_MAX);

@@ -22,7 +22,7 @@ const KEYS: &str = "12";
 /// A folder, with its Host and its Target.
 pub(crate) struct Bed {
     folder: PathBuf,
-    address: Ipv4Addr,
+    pub(crate) address: Ipv4Addr,
     ports: [u16; 3],
     host: Option<Agent>,
     target: Option<Agent>,
@@ -41,7 +41,7 @@ pub(crate) struct Ended {
     pub(crate) said: String,
 }
 
-/// An address of loopback that no other bed has, and three ports that nobody else has by
+/// An address of loopback that no other bed has, and three ports of it that nobody else has by
 /// chance: the kernel chooses others.
 fn seat() -> (Ipv4Addr, [u16; 3]) {
     static BEDS: AtomicU32 = AtomicU32::new(0);
@@ -54,18 +54,8 @@ fn seat() -> (Ipv4Addr, [u16; 3]) {
 }
 
 impl Bed {
-    pub(crate) fn new(name: &str) -> Self {
-        let (address, ports) = seat();
-        Self::made(name, address, ports)
-    }
-
-    /// Its agents may listen on every address: it is from this one that the kernel lets them send.
-    pub(crate) fn at_localhost(name: &str) -> Self {
-        Self::made(name, Ipv4Addr::LOCALHOST, seat().1)
-    }
-
     /// Makes keys, an authority, a member, and a sheet.
-    fn made(name: &str, address: Ipv4Addr, ports: [u16; 3]) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let name = format!("caravan-agents-{}-{name}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         let _ = fs::remove_dir_all(&folder);
@@ -76,6 +66,7 @@ impl Bed {
                 .create(folder.join(part))
                 .expect("a folder");
         }
+        let (address, ports) = seat();
         let bed = Self {
             folder,
             address,
@@ -122,12 +113,13 @@ impl Bed {
         let back_end = |folder: &str| {
             format!("[back_end]\nkind = \"files\"\nwriter = \"caravan\"\nfolder = \"{folder}\"\n")
         };
+        // The second one is where a Host that listens on every address sends from.
         let target_file = format!(
             "role = \"target\"\nlisten = \"{own}:{target}\"\naddresses = [\"{own}\"]\n\
              identity = \"target.example\"\ncertificate_file = \"target.example.pem\"\n\
              private_key_file = \"target.example.key\"\nauthority = \"guests\"\n\
              pool = \"10.77.0.0/24\"\n[hosts.home]\nidentity_file = \"host.keys.pub\"\n\
-             addresses = [\"{own}\"]\n{}",
+             addresses = [\"{own}\", \"127.0.0.1\"]\n{}",
             back_end("target")
         );
         let client_file = format!("role = \"client\"\n{}", back_end("client"));

@@ -189,13 +189,16 @@ fn agents_that_listen_on_ipv6_serve_both_families() {
     if UdpSocket::bind("[::1]:0").is_err() {
         return;
     }
-    let mut bed = Bed::at_localhost("families");
-    bed.replace("listen = \"127.0.0.1:", "listen = \"[::]:");
+    let mut bed = Bed::new("families");
+    bed.replace(&format!("listen = \"{}:", bed.address), "listen = \"[::]:");
     bed.start();
     let four = bed.client(1, &[]);
     four.wait_for("up");
     four.stop();
-    bed.replace("addresses = [\"127.0.0.1:", "addresses = [\"[::1]:");
+    bed.replace(
+        &format!("addresses = [\"{}:", bed.address),
+        "addresses = [\"[::1]:",
+    );
     let issue = ["issue", "-c", "host.toml", "--user", "alice"];
     bed.does(&[&issue[..], &["--out", "six.txt"]].concat());
     let six = bed.client_with(Path::new("six.txt"), 1, "alice", &[]);

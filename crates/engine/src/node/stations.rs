@@ -3,6 +3,7 @@
 
 mod again;
 mod authenticated;
+mod beside;
 mod children;
 mod contact;
 mod crashed;
@@ -563,8 +564,8 @@ impl Node {
                 .into_iter()
                 .for_each(|child| self.begin_child(id, child, now));
         }
-        let next_at = &mut self.stations[index].race.next_at;
-        if next_at.is_some_and(|at| at <= now) {
+        let race = &self.stations[index].race;
+        if race.next_at.is_some_and(|at| at <= now) {
             self.go_on_in_time(index, now);
         }
         if let State::Backoff(at) = self.stations[index].state

@@ -22,8 +22,6 @@ pub(in crate::node) const HEAD_START: Duration = Duration::from_millis(250);
 /// After so long without any answer, the gateway is asked from our other addresses too. By then the
 /// first message was sent three times.
 pub(in crate::node) const UNANSWERED: Duration = Duration::from_secs(5);
-/// So many attempts from our other addresses.
-const BESIDE_MAX: usize = 4;
 /// How long the first answer delays the next attempt.
 pub(in crate::node) const ANSWERED: Duration = Duration::from_secs(3);
 /// An attempt that lost after its last message stays this long, to delete the SA that it may have
@@ -36,11 +34,11 @@ pub(in crate::node) const COME_BACK_WITHIN: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(super) struct Race {
     /// Addresses that are still to be tried.
-    ahead: VecDeque<SocketAddr>,
+    pub(super) ahead: VecDeque<SocketAddr>,
     /// The same, each from this other address of ours.
-    beside: VecDeque<(SocketAddr, IpAddr)>,
+    pub(super) beside: VecDeque<(SocketAddr, IpAddr)>,
     /// Nobody has answered: our other addresses are tried once.
-    may_look_beside: bool,
+    pub(super) may_look_beside: bool,
     /// Nobody has said yet which address of ours leads to the first of them.
     is_waiting: bool,
     /// When the first of them is tried, unless all before it fail earlier.
@@ -51,7 +49,7 @@ pub(super) struct Race {
     /// Addresses to which a gateway has sent us, and that gateway's.
     sent: Vec<(SocketAddr, IpAddr)>,
     /// Exchanges in progress, the oldest first.
-    racers: Vec<Racer>,
+    pub(super) racers: Vec<Racer>,
     /// Failed addresses, and why.
     out: Vec<(SocketAddr, String)>,
 }
@@ -71,9 +69,9 @@ enum Why {
 }
 
 #[derive(Clone, Copy)]
-struct Racer {
-    id: SessionId,
-    address: SocketAddr,
+pub(super) struct Racer {
+    pub(super) id: SessionId,
+    pub(super) address: SocketAddr,
     /// It sends from another address of ours than the one that the routing table chooses.
     is_beside: bool,
     is_heard: bool,
@@ -257,47 +255,6 @@ impl Node {
         if !station.is_retired && core::mem::take(&mut station.race.is_waiting) {
             self.enter_next(index, now);
         }
-    }
-
-    /// Whether a datagram can leave from this address of ours to a peer.
-    fn leads_from(&self, local: IpAddr, remote: IpAddr) -> bool {
-        let ways = self.ways.0.get(&remote);
-        ways.is_some_and(|ours| ours.contains(&local))
-    }
-
-    /// What was to happen next in a race is due: the next address enters. Where nobody has answered
-    /// at all, the gateway is also asked from our other addresses: the link that the routing table
-    /// prefers may be dead, though it has a carrier.
-    pub(super) fn go_on_in_time(&mut self, index: usize, now: Instant) {
-        let race = &mut self.stations[index].race;
-        let is_through = race.ahead.is_empty() && race.beside.is_empty();
-        if is_through && core::mem::take(&mut race.may_look_beside) {
-            let pairs = self.pairs_beside(index);
-            self.stations[index].race.beside.extend(pairs);
-        }
-        self.enter_next(index, now);
-    }
-
-    /// If nobody answers what has begun.
-    fn look_beside_later(&mut self, index: usize, now: Instant) {
-        let race = &mut self.stations[index].race;
-        let may_look = race.may_look_beside && !race.racers.is_empty();
-        race.next_at = may_look.then_some(now + UNANSWERED);
-    }
-
-    /// The gateway's addresses, each with those of ours from which it was not asked.
-    fn pairs_beside(&self, index: usize) -> Vec<(SocketAddr, IpAddr)> {
-        let station = &self.stations[index];
-        let others = |racer: &Racer| {
-            let used = self.sessions.get(&racer.id).map(|it| it.path().local.ip());
-            let ours = self.ways.0.get(&racer.address.ip()).into_iter().flatten();
-            let ours = ours.filter(|it| Some(**it) != used);
-            let ours = ours.filter(|it| station.connection.speaks_from(**it));
-            let address = racer.address;
-            ours.map(|own| (address, *own)).collect::<Vec<_>>()
-        };
-        let all = station.race.racers.iter().flat_map(others);
-        all.take(BESIDE_MAX).collect()
     }
 
     fn enter(
