@@ -58,8 +58,8 @@ ROUNDS = {
 A certificate of another size may also cost FreeRADIUS a round, since it sends 1024 bytes at once.
 """
 START_BYTES, EAPOL_TYPE = 18, 15
-"""A station that waits some 2 s sends an EAPOL-Start by itself: its bytes, and where they say so.
-"""
+"""A station that waits some 2 s sends an EAPOL-Start by itself: its size, and the offset
+of its type."""
 
 
 @pytest.fixture(scope="module")

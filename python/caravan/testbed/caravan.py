@@ -234,8 +234,8 @@ class Caravan(Daemon):
 
 
 def without_repeats(messages: Sequence[HandshakeMessage]) -> list[HandshakeMessage]:
-    """The same without those that follow their like: an end repeats a message whose answer is late,
-    and an answer that is asked for again."""
+    """The same without a message equal to the one before it: an end repeats a message whose answer
+    is late, and an answer that is asked for again."""
     befores = [None, *messages]
     return [
         message

@@ -33,7 +33,7 @@ DELAY_MS = 20
 ROUND_TRIP_S = 2 * DELAY_MS / 1000
 PING_INTERVAL_S = 0.01
 COMES_S = 20.0
-"""In which answers come after a move."""
+"""How long the first answer may take."""
 MTU_BYTES = 1500
 
 
