@@ -188,20 +188,13 @@ def test_the_right_login_passes_all_frames(bed: Bed, watch: Watch) -> None:
 @pytest.mark.parametrize("is_dead", [True, False], ids=["dead", "slow"])
 def test_no_port_opens_while_the_server_is_silent(is_dead: bool, bed: Bed, watch: Watch) -> None:
     with bed.station(bed.certificates.login(Method.TTLS)) as station:
-        if is_dead:
-            bed.radius.stop()
-        else:
-            bed.radius.pause()
-        witness = Witness(station, bed.ap1, bed.radius)
-        associated_s = bed.ap1.associate(station.hardware_address)
-        refusal = witness.wait()
-        assert refusal.cause is Cause.NO_ANSWER
-        assert str(refusal) == "the authentication server has not answered ap1"
-        assert watch.passing(station.host) == 0
-        if is_dead:
-            bed.radius.restart()
-        else:
-            bed.radius.resume()
+        with stopped(bed) if is_dead else paused(bed):
+            witness = Witness(station, bed.ap1, bed.radius)
+            associated_s = bed.ap1.associate(station.hardware_address)
+            refusal = witness.wait()
+            assert refusal.cause is Cause.NO_ANSWER
+            assert str(refusal) == "the authentication server has not answered ap1"
+            assert watch.passing(station.host) == 0
         # hostapd asks again after 3 s.
         bed.ap1.wait_open(station.hardware_address, associated_s)
         assert watch.passing(station.host) == CLEAR_FRAMES
@@ -224,24 +217,21 @@ def test_a_wrong_shared_secret_opens_no_port(bed: Bed, watch: Watch) -> None:
 
 def test_a_forged_answer_opens_no_port(bed: Bed, watch: Watch) -> None:
     """An Access-Accept with EAP-Success, right in all but what needs the secret."""
-    with (
-        bed.station(bed.certificates.login(Method.MD5)) as station,
-        contextlib.closing(Tap(bed.ap1.host, UPLINK)) as tap,
-    ):
+    with bed.station(bed.certificates.login(Method.MD5)) as station:
         wait_all_answered(bed)
-        bed.radius.pause()
-        bed.ap1.associate(station.hardware_address)
-        (asked,) = wait_frames(tap, 1)
-        witness = Witness(station, bed.ap1, bed.radius)
-        send_forged(bed, asked)
-        refusal = wait_dropped(witness)
-        assert refusal.cause is Cause.FORGED_ANSWER
-        assert str(refusal) == (
-            "ap1 dropped an answer that was not made with the shared secret: "
-            "it is forged, or the secrets differ"
-        )
-        assert watch.passing(station.host) == 0
-        bed.radius.resume()
+        # Only now: what earlier stations were asked is no business of this one.
+        with paused(bed), contextlib.closing(Tap(bed.ap1.host, UPLINK)) as tap:
+            bed.ap1.associate(station.hardware_address)
+            (asked,) = wait_frames(tap, 1)
+            witness = Witness(station, bed.ap1, bed.radius)
+            send_forged(bed, asked)
+            refusal = wait_dropped(witness)
+            assert refusal.cause is Cause.FORGED_ANSWER
+            assert str(refusal) == (
+                "ap1 dropped an answer that was not made with the shared secret: "
+                "it is forged, or the secrets differ"
+            )
+            assert watch.passing(station.host) == 0
         # hostapd has forgotten what it asked, and would wait for an answer for long.
         station.log_off()
 
@@ -258,7 +248,7 @@ def wait_frames(tap: Tap, count: int) -> list[Frame]:
 
 
 def wait_all_answered(bed: Bed) -> None:
-    """Wait until no station of a test before waits for the server: hostapd does not say whose
+    """Wait until no station of an earlier test waits for the server: hostapd does not say whose
     answer it drops."""
 
     def are_answered() -> bool:
@@ -534,12 +524,11 @@ def test_a_roam_in_the_middle_of_a_handshake_opens_only_the_second_port(
         contextlib.closing(Tap(bed.ap1.host, UPLINK)) as tap,
     ):
         address = station.hardware_address
-        bed.radius.pause()
-        bed.ap1.associate(address)
-        wait_frames(tap, 1)
-        witness = Witness(station, bed.ap1, bed.radius)
-        bed.network.plug(station.host, "ap2")
-        bed.radius.resume()
+        with paused(bed):
+            bed.ap1.associate(address)
+            wait_frames(tap, 1)
+            witness = Witness(station, bed.ap1, bed.radius)
+            bed.network.plug(station.host, "ap2")
         refusal = witness.wait()
         assert refusal.cause is Cause.STATION_SILENT
         assert str(refusal) == "peap@bench has not answered ap1"
@@ -668,6 +657,16 @@ def paused(bed: Bed) -> Iterator[None]:
         yield
     finally:
         bed.radius.resume()
+
+
+@contextlib.contextmanager
+def stopped(bed: Bed) -> Iterator[None]:
+    """There is no server for a while."""
+    bed.radius.stop()
+    try:
+        yield
+    finally:
+        bed.radius.restart()
 
 
 FORGED_NAMES = [
