@@ -11,6 +11,7 @@ import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,9 @@ request."""
 CROSSINGS = 2
 ROUNDS_MAX = 12
 """A busy machine may be late with one command, and then the requests do not cross."""
+HOLE_ECHOES = 30
+"""So many echoes are never lost in a row, at one every 10 ms. A new tunnel would take two round
+trips of 300 ms, and lose some 60. On a busy machine a few do not fit into charon's socket."""
 OTHER_SERVER = "10.10.0.3"
 SUITE = "aes128gcm16-prfsha256-curve25519"
 
@@ -76,7 +80,7 @@ def test_renewals_of_the_child_and_the_ike_sa_that_cross_are_refused_and_come_la
 def under_traffic(
     keys: Keys, output: Path, *, is_initiator: bool
 ) -> Iterator[tuple[Pair, EndlessDownload]]:
-    """A tunnel over a slow link, with a download and echoes that nothing may interrupt."""
+    """A tunnel over a slow link, with a download and echoes that nothing may interrupt for long."""
     make_file(output / "www/file", 1)
     both = ends_of_ikev2(keys, SUITE, "aes128gcm16-curve25519")
     slow = RemoteAccessConfig(link=LinkConfig(rate="20mbit", delay=f"{DELAY_MS}ms"))
@@ -87,8 +91,8 @@ def under_traffic(
         with endless_download(network.ms, network.server, OTHER_SERVER) as fetching:
             yield pair, fetching
         pinging.stop()
-        numbers = {number for _, number in pinging.answers()}
-        assert numbers == set(range(min(numbers), max(numbers) + 1))
+        numbers = sorted({number for _, number in pinging.answers()})
+        assert max(later - earlier - 1 for earlier, later in pairwise(numbers)) < HOLE_ECHOES
 
 
 def cross(pair: Pair, ours: str, theirs: str) -> None:
