@@ -546,6 +546,19 @@ def host_state(network: RemoteAccess) -> list[str]:
 
 
 @pytest.mark.measures
+@pytest.mark.parametrize("version", [1, 2], ids=["ikev1", "ikev2"])
+def test_no_end_sends_a_message_twice(version: int, keys: Keys, output: Path) -> None:
+    """Elsewhere repeats are not counted, since a busy machine makes an end repeat itself."""
+    suite = f"{NEW[0]}-modp2048" if version == 1 else NEW[0]
+    make_file(output / "www/file", FILE_BYTES)
+    with (
+        RemoteAccess(RemoteAccessConfig(), output) as network,
+        connected(network, transport_ends(keys, suite, version=version), output / "www") as station,
+    ):
+        assert len(station.handshake()) == 6
+
+
+@pytest.mark.measures
 def test_the_link_charges_rate_and_delay(output: Path) -> None:
     config = RemoteAccessConfig(link=LinkConfig(rate="2mbit", delay="50ms"))
     with RemoteAccess(config, output) as network:
