@@ -11,6 +11,7 @@ import pytest
 from mobile_ip_captures import REPLY as ANSWERED
 from mobile_ip_captures import REQUEST as ASKED
 from mobile_ip_captures import read_registrations
+from waiting import wait_for
 
 from caravan.testbed.capture import ETHER_TYPE_ARP, Capture, Frame
 from caravan.testbed.caravan import READY_S
@@ -123,9 +124,7 @@ def test_neighbours_at_home_learn_where_the_address_is(output: Path) -> None:
 
 def wait_neighbour(network: MobileIp, mac: str) -> None:
     """Wait until the correspondent reaches the node, and sends packets for it there."""
-    until = time.monotonic() + READY_S
-    while not (network.is_connected() and neighbour(network) == mac):
-        assert time.monotonic() < until
+    wait_for(lambda: network.is_connected() and neighbour(network) == mac, mac, READY_S)
 
 
 def neighbour(network: MobileIp) -> str:

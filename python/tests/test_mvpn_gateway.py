@@ -13,6 +13,7 @@ import pytest
 from mobile_ip_captures import MOBILE_IP_PORT, REQUEST, read_registrations
 from mvpn_by_hand import reaches, wait_reaches
 from mvpn_relay import relay
+from waiting import wait_for
 
 from caravan.testbed.capture import ETHER_TYPE_IPV4, Capture, Frame
 from caravan.testbed.caravan import READY_S, order
@@ -74,10 +75,7 @@ def tables(network: Mvpn) -> str:
 
 def wait_filtered(network: Mvpn, is_filtered: bool) -> None:
     """Wait until the node's packet filter stands, or does not."""
-    until = time.monotonic() + READY_S
-    while ("caravan." in tables(network)) != is_filtered:
-        assert time.monotonic() < until, tables(network)
-        time.sleep(0.02)
+    wait_for(lambda: ("caravan." in tables(network)) == is_filtered, "the filter", READY_S)
 
 
 def test_a_download_and_an_ssh_session_survive_all_moves(output: Path) -> None:
@@ -139,7 +137,8 @@ def test_outside_nothing_but_the_tunnel_and_the_question_leaves_the_node(output:
                 network.ms.run(["ping", "-c", "1", "-W", "1", *own, address], check=False)
             assert ping(network.cn2, MOBILE, 2, timeout_s=0.5).received == 0
             network.move(HOTEL)
-            wait_reaches(network)
+            # The node has yet to notice.
+            wait_reaches(network, timeout_s=READY_S)
             node = bytes.fromhex(network.ms.hardware_address("eth0").replace(":", ""))
             question = (HOME_AGENT, "registration")
             roles.ms.process.wait_for(

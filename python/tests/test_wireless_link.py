@@ -13,15 +13,17 @@ import signal
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from dot1x_bed import CLEAR_FRAMES, ETHER_TYPE_TEST, Certificates, clear_frame, octets, send_frames
 from mvpn_by_hand import ip
+from waiting import wait_for
 from wireless_bed import (
     KEY_INFORMATION,
     STATIONS,
+    TAKEN_S,
     WirelessBed,
     captured,
     handshake,
@@ -85,7 +87,6 @@ WAIT_S = 10.0
 FILE_BYTES = 200_000
 FLOOD_FRAMES = 20_000
 """More than the buffer of a tap holds."""
-TAKEN_S = 10.0
 TURNS, TURN_S = 60, 0.05
 
 
@@ -220,7 +221,7 @@ def test_dynamic_wep_after_eap_tls(certificates: Certificates, output: Path) -> 
         assert_works(bed)
         path = bed.cipher.ends["s1"].capture
         keys = wep_keys(path, bed.cipher.ends["s1"].session)
-        # Given again until a frame is under them.
+        # The access point repeats them until it sees a frame encrypted with them.
         assert len(set(keys)) == 2
         assert_protected(bed, keys)
 
@@ -620,11 +621,11 @@ def test_a_reader_of_keys_outlives_refusals_floods_and_a_link_that_is_down(outpu
             noise = framed(radius_datagram(THERE, 1, bytes(1000), b""), "10.0.0.9", ENDS.server)
             send_frames(server, [noise.data] * FLOOD_FRAMES, "eth0")
             going.set()
-            wait_until(lambda: keys.refused == 1 and keys.lost > 0)
+            wait_for(lambda: keys.refused == 1 and keys.lost > 0, "frames are lost", TAKEN_S)
             point.link_down("lan0")
             point.link_up("lan0")
             is_refusing = False
-            wait_until(lambda: point.is_up("lan0") and server.is_up("eth0"))
+            wait_for(lambda: point.is_up("lan0") and server.is_up("eth0"), "a link", TAKEN_S)
             until = time.monotonic() + TAKEN_S
             while not taken:
                 assert time.monotonic() < until, "the thread takes no key any longer"
@@ -632,13 +633,6 @@ def test_a_reader_of_keys_outlives_refusals_floods_and_a_link_that_is_down(outpu
                 time.sleep(0.05)
             assert set(taken) == {"02:00:00:00:00:0a"}
             assert keys.reader.foreign > 0
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + TAKEN_S
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 def test_a_key_of_rfc_2548_is_decrypted() -> None:

@@ -228,7 +228,7 @@ def wep_keys(path: Path, session: bytes) -> list[tuple[str, str]]:
     keys = []
     for frame in read_pcap(path):
         body = frame.data[HEADER_BYTES:]
-        if body[:10] != bytes.fromhex("aaaa03000000888e") + body[8:9] + b"\x03":
+        if body[:10] != EAPOL_LLC + body[8:9] + b"\x03":
             continue
         packet = bytearray(body[8:])
         size = int.from_bytes(packet[2:4])
