@@ -3,9 +3,10 @@
 
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use nix::cmsg_space;
 use nix::libc;
@@ -18,6 +19,9 @@ use crate::sys::datagram::{Outgoing, send};
 
 /// So many of those that asked last are remembered. The kernel chooses our address for others.
 const ASKED_MAX: usize = 1024;
+/// And so long: an answer takes less. What an agent sends of its own accord later leaves as the
+/// kernel chooses.
+const ANSWERED_IN: Duration = Duration::from_secs(10);
 
 /// Its owner sees each address in the one form that configurations and counts have: on a socket of
 /// IPv6, one of IPv4 comes as ::ffff:192.0.2.1 (RFC 4291 §2.5.5.2).
@@ -27,22 +31,23 @@ pub(super) struct Door {
     asked: Mutex<Asked>,
 }
 
-/// Who asked, and our address at which that was; the newest last.
+/// Who asked, our address at which that was, and when; the newest last.
 #[derive(Default)]
-struct Asked(VecDeque<(SocketAddr, IpAddr)>);
+struct Asked(VecDeque<(SocketAddr, IpAddr, Instant)>);
 
 impl Asked {
-    fn note(&mut self, from: SocketAddr, own: IpAddr) {
-        self.0.retain(|(other, _)| *other != from);
+    fn note(&mut self, from: SocketAddr, own: IpAddr, now: Instant) {
+        self.0.retain(|(other, ..)| *other != from);
         if self.0.len() >= ASKED_MAX {
             self.0.pop_front();
         }
-        self.0.push_back((from, own));
+        self.0.push_back((from, own, now));
     }
 
-    fn at(&self, peer: SocketAddr) -> Option<IpAddr> {
+    fn at(&self, peer: SocketAddr, now: Instant) -> Option<IpAddr> {
         let mut newest = self.0.iter().rev();
-        newest.find(|(it, _)| *it == peer).map(|(_, own)| *own)
+        let found = newest.find(|(it, ..)| *it == peer)?;
+        (now < found.2 + ANSWERED_IN).then_some(found.1)
     }
 }
 
@@ -69,13 +74,27 @@ impl Door {
         let receive = || receive(&self.socket, octets);
         let (len, from, own) = self.socket.async_io(Interest::READABLE, receive).await?;
         if let Some(own) = own {
-            self.asked().note(from, own);
+            self.asked().note(from, own, Instant::now());
         }
         Ok((len, from))
     }
 
     pub(super) async fn send_to(&self, octets: &[u8], to: SocketAddr) -> io::Result<usize> {
-        let own = self.asked().at(to);
+        let own = self.asked().at(to, Instant::now());
+        let sent = self.send_from(own, octets, to).await;
+        match sent {
+            // That address may be gone, or may be none to send from.
+            Err(_) if own.is_some() => self.send_from(None, octets, to).await,
+            sent => sent,
+        }
+    }
+
+    async fn send_from(
+        &self,
+        own: Option<IpAddr>,
+        octets: &[u8],
+        to: SocketAddr,
+    ) -> io::Result<usize> {
         let form = |ip: IpAddr| match ip {
             IpAddr::V4(ip) if self.is_v6 => IpAddr::V6(ip.to_ipv6_mapped()),
             _ => ip,
@@ -117,28 +136,33 @@ fn receive(
     let from = message.address.as_ref().and_then(address);
     let from = from.ok_or_else(|| io::Error::other("a datagram without a sender"))?;
     let own = message.cmsgs()?.find_map(|it| match it {
+        // Not the header's destination, which may be that of a broadcast.
         ControlMessageOwned::Ipv4PacketInfo(it) => {
-            Some(IpAddr::from(it.ipi_addr.s_addr.to_ne_bytes()))
+            Some(IpAddr::from(it.ipi_spec_dst.s_addr.to_ne_bytes()))
         }
         ControlMessageOwned::Ipv6PacketInfo(it) => Some(IpAddr::from(it.ipi6_addr.s6_addr)),
         _ => None,
     });
-    Ok((message.bytes, from, own.map(|own| own.to_canonical())))
+    let own = own.map(|own| own.to_canonical());
+    let own = own.filter(|own| !own.is_multicast() && !own.is_unspecified());
+    Ok((message.bytes, from, own))
 }
 
 fn address(found: &SockaddrStorage) -> Option<SocketAddr> {
     let v4 = found.as_sockaddr_in().map(|it| (it.ip(), it.port()).into());
     let v6 = || {
         let it = found.as_sockaddr_in6()?;
-        Some((it.ip().to_canonical(), it.port()).into())
+        Some(match it.ip().to_ipv4_mapped() {
+            Some(ip) => (ip, it.port()).into(),
+            // A link-local address needs its link.
+            None => SocketAddrV6::new(it.ip(), it.port(), 0, it.scope_id()).into(),
+        })
     };
     v4.or_else(v6)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use tokio::time::timeout;
 
     use super::*;
@@ -182,15 +206,17 @@ mod tests {
         let mut asked = Asked::default();
         let peer = |port| SocketAddr::from(([192, 0, 2, 1], port));
         let own = |last| IpAddr::from([192, 0, 2, last]);
+        let now = Instant::now();
         for port in 1..=ASKED_MAX as u16 {
-            asked.note(peer(port), own(7));
+            asked.note(peer(port), own(7), now);
         }
         // Whoever asks elsewhere is answered from there.
-        asked.note(peer(1), own(8));
-        asked.note(peer(0), own(7));
+        asked.note(peer(1), own(8), now);
+        asked.note(peer(0), own(7), now);
         assert_eq!(asked.0.len(), ASKED_MAX);
-        assert_eq!(asked.at(peer(1)), Some(own(8)));
-        assert_eq!(asked.at(peer(2)), None);
-        assert_eq!(asked.at(peer(3)), Some(own(7)));
+        assert_eq!(asked.at(peer(1), now), Some(own(8)));
+        assert_eq!(asked.at(peer(2), now), None);
+        assert_eq!(asked.at(peer(3), now), Some(own(7)));
+        assert_eq!(asked.at(peer(3), now + ANSWERED_IN), None);
     }
 }

@@ -15,7 +15,8 @@ use super::idle::Idle;
 use crate::config::{Mobility, Names, wireless};
 use crate::console::complain;
 use crate::control::client::{
-    PATIENCE, Running, TICK, ask, ask_to_end, discard, find, listener, nobody, none_runs, running,
+    PATIENCE, Running, TICK, ask, ask_to_end, discard, find, listener, nobody, none_runs_soon,
+    running,
 };
 use crate::control::{ControlError, Reply, Request, check_name};
 use crate::footprint::{self, FootprintFile, leftovers};
@@ -42,7 +43,7 @@ pub(super) fn detach(
     let Some(first) = names.first() else {
         bail!("{}: there is nothing to bring up", config.display());
     };
-    none_runs(runtime_dir, &names)?;
+    none_runs_soon(runtime_dir, &names)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

@@ -111,22 +111,28 @@ pub fn find(runtime_dir: &Path, name: &str) -> Result<Running, ControlError> {
     })
 }
 
-/// Refuses if one of these connections is running already. One that was killed just now has a
-/// moment to be gone.
+/// Refuses if one of these connections is running already.
 pub fn none_runs(runtime_dir: &Path, names: &[String]) -> Result<(), ControlError> {
+    for name in names {
+        let path = socket_path(runtime_dir, name);
+        if check_name(name).is_ok() && is_live(&path) {
+            let name = name.clone();
+            return Err(ControlError::AlreadyRuns { name, path });
+        }
+    }
+    Ok(())
+}
+
+/// The same for one that begins: another that was killed just now has a moment to be gone. Blocks.
+pub fn none_runs_soon(runtime_dir: &Path, names: &[String]) -> Result<(), ControlError> {
     let until = Instant::now() + DYING_MAX;
     loop {
-        let mut all = names.iter().filter(|name| check_name(name).is_ok());
-        let Some(name) = all.find(|name| is_live(&socket_path(runtime_dir, name))) else {
-            return Ok(());
-        };
-        if Instant::now() >= until {
-            return Err(ControlError::AlreadyRuns {
-                name: name.clone(),
-                path: socket_path(runtime_dir, name),
-            });
+        match none_runs(runtime_dir, names) {
+            Err(ControlError::AlreadyRuns { .. }) if Instant::now() < until => {
+                std::thread::sleep(TICK);
+            }
+            found => return found,
         }
-        std::thread::sleep(TICK);
     }
 }
 

@@ -63,6 +63,8 @@ pub enum Place {
         /// Nothing tells yet that this is another link than home: with the home address, the routes
         /// that DHCP has set would go.
         may_be_home: bool,
+        /// An interface has it: this is another state than without, so that it is looked after.
+        is_given: bool,
         /// Programs that use this address, the care-of address, bypass the tunnel.
         care_of: Option<Ipv4Addr>,
         /// The foreign agent.

@@ -28,7 +28,7 @@ use super::setup::{
 };
 use crate::capture::{CaptureFile, Keys};
 use crate::config::{self, Loaded, Names};
-use crate::control::client::none_runs;
+use crate::control::client::none_runs_soon;
 use crate::control::server::{Call, ControlServer};
 use crate::count_file::CountFile;
 use crate::kept_file::KeptFile;
@@ -71,7 +71,7 @@ impl Process {
                 .as_deref()
                 .or(unresolved.daemon.user.as_deref());
             let speaker = Speaker::choose(user)?;
-            none_runs(&options.runtime_dir, &unresolved.names())?;
+            none_runs_soon(&options.runtime_dir, &unresolved.names())?;
             // The steward installs the blocks and undoes the changes of a dead process first.
             // Otherwise unreachable resolvers of that process would be asked for names.
             let steward = Steward::start(&options.steward).await?;

@@ -8,6 +8,7 @@ use super::mobility::{Input, MobilePart};
 
 /// How long the end of the process waits for the other ends of registrations.
 const LEAVE_SPAN: core::time::Duration = core::time::Duration::from_secs(3);
+const PAUSE: core::time::Duration = core::time::Duration::from_millis(10);
 
 impl Process {
     /// Takes registrations back, and waits a while until the other ends know. That of a home agent
@@ -38,7 +39,9 @@ impl Process {
     async fn wait_while(&mut self, holds: impl Fn(&Self) -> bool) -> anyhow::Result<bool> {
         let until = tokio::time::Instant::now() + LEAVE_SPAN;
         while holds(self) {
-            let wake = self.wake_at().min(until);
+            // What else is due waits: without a pause it would be due again at once.
+            let soon = tokio::time::Instant::now() + PAUSE;
+            let wake = self.wake_at().max(soon).min(until);
             tokio::select! {
                 news = self.inbox.next(self.host.misses_routes()) => {
                     let Some(news) = news else { return Ok(true) };

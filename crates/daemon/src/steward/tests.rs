@@ -432,6 +432,7 @@ fn a_mobile_node_has_its_home_address_and_a_router_on_its_own_interfaces() {
             desired.routes.insert(Prefix::everything(false), Some(home));
             desired.roaming.place = Some(Place::Away {
                 may_be_home: false,
+                is_given: false,
                 care_of: care_of.map(|it| it.parse().unwrap()),
                 router,
                 is_registered: true,

@@ -275,6 +275,14 @@ impl MobileNode {
         }
     }
 
+    /// The node ends: as [`Self::leave`], and what is asked for is not wanted any more.
+    pub fn retire(&mut self, now: Instant) {
+        if !matches!(self.state, State::Registered { .. }) {
+            (self.pending, self.probe, self.solicitations) = (None, None, None);
+        }
+        self.leave(now);
+    }
+
     /// As [`Self::leave`], from this address of a link to which the node has moved since.
     pub fn leave_from(&mut self, own: Ipv4Addr, now: Instant) {
         if matches!(self.state, State::Registered { .. }) {

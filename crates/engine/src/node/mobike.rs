@@ -325,15 +325,21 @@ impl Node {
         self.follow_nat(id, now);
     }
 
-    /// A mover's session stays on its path while our ways are these: the one that they name first
-    /// did not answer.
-    pub(super) fn stays_on_path(&mut self, id: SessionId) {
+    /// A session is to stay on its path while our ways are these: the one that they name first did
+    /// not answer.
+    pub(super) fn stay_on_path(&mut self, id: SessionId) {
         let ways = self.ways.clone();
-        let session = self.sessions.get_mut(&id);
-        if let Some(session) = session.filter(|it| it.ike.is_mover()) {
+        if let Some(session) = self.sessions.get_mut(&id) {
             let path = session.path();
             session.roaming().chosen = Some((path, ways));
         }
+    }
+
+    /// Whether it does, although the routing table chooses another way.
+    pub(super) fn stays_on_path(&self, session: &Session) -> bool {
+        let roaming = session.roaming.as_deref();
+        let chosen = roaming.and_then(|it| it.chosen.as_ref());
+        chosen.is_some_and(|(path, ways)| *path == session.path() && ways.are_in(&self.ways))
     }
 
     /// The path that a mover's session should take, if it is another one.
@@ -345,11 +351,7 @@ impl Node {
         if self.ways.way_to(here, addresses) == Way::Unknown {
             return None;
         }
-        let roaming = session.roaming.as_deref();
-        if let Some((path, ways)) = roaming.and_then(|it| it.chosen.as_ref())
-            && *path == current
-            && ways.are_in(&self.ways)
-        {
+        if self.stays_on_path(session) {
             return None;
         }
         let best = self.candidates(session).into_iter().next()?;

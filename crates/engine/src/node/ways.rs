@@ -39,10 +39,10 @@ impl Ways {
         Self(peers.into_iter().map(|peer| (peer, vec![own])).collect())
     }
 
-    /// Whether the ways to these peers are the same in `all`, which may know more peers.
+    /// Whether the ways to those peers that `all` knows too are the same there.
     pub(super) fn are_in(&self, all: &Self) -> bool {
         let mut own = self.0.iter();
-        own.all(|(peer, ours)| all.0.get(peer) == Some(ours))
+        own.all(|(peer, ours)| all.0.get(peer).is_none_or(|it| it == ours))
     }
 
     /// The way to a peer: from the first of `among` that leads there. Where `among` is empty, or

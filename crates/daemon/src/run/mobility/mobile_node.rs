@@ -32,8 +32,6 @@ use crate::routes::{Desired, Prefix};
 
 /// Agents of the link whose link-layer address is known. Anybody can advertise.
 const AGENTS_MAX: usize = 16;
-/// How far apart the host follows new addresses of an agent on the link.
-const MACS_APART: Duration = Duration::from_secs(1);
 /// TTL of our messages to agents on the link, unless the machine says another.
 const TTL: u8 = 64;
 /// How often the home address is announced at home, and how far apart (RFC 5944 §4.6).
@@ -69,6 +67,10 @@ pub(super) struct MobileNodePart {
     /// A link without another address is new, or somebody has put the home address on it: until
     /// when it may be home, though nothing says so yet.
     arrival: Option<Instant>,
+    /// An interface has the home address.
+    is_given: bool,
+    /// Somebody has put it on this link, and that was taken for a sign of home.
+    was_given: bool,
     /// Agents of this link.
     macs: BTreeMap<Ipv4Addr, Mac>,
     /// An agent in use has another address on the link, and when the host was told that last.
@@ -143,6 +145,8 @@ impl MobileNodePart {
             trial: None,
             doubted: None,
             arrival: None,
+            is_given: false,
+            was_given: false,
             macs: BTreeMap::new(),
             has_new_mac: false,
             mac_told: None,
@@ -185,6 +189,7 @@ impl MobileNodePart {
             Input::Look => {
                 self.find_links(common);
                 self.look(now);
+                common.effects.push_back(Effect::Host);
                 self.retry(now);
             }
             Input::Unsent(to) => {
@@ -194,9 +199,9 @@ impl MobileNodePart {
             }
             Input::Leave => {
                 self.is_ending = true;
-                self.node.leave(now);
+                self.node.retire(now);
             }
-            Input::LeaveOutside => self.outer.iter_mut().for_each(|it| it.leave(now)),
+            Input::LeaveOutside => self.outer.iter_mut().for_each(|it| it.end(now)),
             Input::Wake => {
                 self.node.handle_timeout(now);
                 self.outer.iter_mut().for_each(|it| it.handle_timeout(now));
@@ -247,6 +252,7 @@ impl MobileNodePart {
             ),
             (self.trial, "doubt that this link is home"),
             (self.arrival, "take the home address off a strange link"),
+            (self.mac_due(), "follow an agent's new address on the link"),
             (
                 self.announcement.map(|(at, _)| at),
                 "announce the home address",
@@ -264,16 +270,6 @@ impl MobileNodePart {
             .chain(self.gateway.deadline())
             .chain(self.outer.as_ref().and_then(outside::Outer::deadline));
         own.chain(machines).min()
-    }
-
-    /// The host follows an agent that has another address on the link; not each of two that claim
-    /// to be the same.
-    fn tell_mac(&mut self, common: &mut Common, now: Instant) {
-        let is_due = self.mac_told.is_none_or(|at| at + MACS_APART <= now);
-        if is_due && core::mem::take(&mut self.has_new_mac) {
-            self.mac_told = Some(now);
-            common.effects.push_back(Effect::Host);
-        }
     }
 
     /// At home and away, the home address is on the tunnel device.
@@ -309,8 +305,11 @@ impl MobileNodePart {
         };
         let router = self.router(&state, is_tunnelled);
         let is_registered = matches!(state, State::Registered { .. });
+        // Through a gateway, the registration holds for a while on another link too.
+        let is_elsewhere = is_registered && self.node.secured().is_none();
         desired.roaming.place = Some(Place::Away {
-            may_be_home: self.arrival.is_some() && !is_registered,
+            may_be_home: self.arrival.is_some() && !is_elsewhere,
+            is_given: self.is_given,
             care_of,
             router,
             is_registered,

@@ -3,12 +3,19 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::Node;
-use super::race::{Racer, UNANSWERED};
+use super::race::{BESIDE_BY, Race, Racer, UNANSWERED};
+use super::{Node, Station};
 use crate::time::Instant;
 
 /// So many attempts from our other addresses.
 const BESIDE_MAX: usize = 4;
+
+impl Station {
+    /// Whether its gateway may be asked from our other addresses.
+    pub(super) fn may_look_beside(&self) -> bool {
+        self.connection.mobike && self.connection.version.has_v2()
+    }
+}
 
 impl Node {
     /// Whether a datagram can leave from this address of ours to a peer.
@@ -17,37 +24,66 @@ impl Node {
         ways.is_some_and(|ours| ours.contains(&local))
     }
 
+    /// A race to the address in use: from ours in use, if the tunnel stays there.
+    pub(super) fn race_to(&self, index: usize, used: SocketAddr) -> Race {
+        let station = &self.stations[index];
+        let session = station.state.session();
+        let session = session.and_then(|id| self.sessions.get(&id));
+        let own = session.filter(|it| self.stays_on_path(it));
+        let mut race = match own.map(|it| it.path().local.ip()) {
+            Some(own) => Race::from_beside(used, own),
+            None => Race::of([used]),
+        };
+        race.may_look_beside = station.may_look_beside();
+        race
+    }
+
     /// What was to happen next in a race is due: the next address enters. After the last one, where
-    /// nobody has answered, our other addresses do.
+    /// the gateway has not proved itself, our other addresses do.
     pub(super) fn go_on_in_time(&mut self, index: usize, now: Instant) {
         let race = &mut self.stations[index].race;
         let is_through = race.ahead.is_empty() && race.beside.is_empty();
         if is_through && core::mem::take(&mut race.may_look_beside) {
-            let pairs = self.pairs_beside(index);
+            let pairs = self.pairs_beside(index, &self.stations[index].race.racers);
             self.stations[index].race.beside.extend(pairs);
         }
         self.enter_next(index, now);
     }
 
-    /// If nobody answers what has begun.
+    /// If what has begun is not answered. An answer delays that, but not for ever: anybody on the
+    /// link can answer.
     pub(super) fn look_beside_later(&mut self, index: usize, now: Instant) {
         let race = &mut self.stations[index].race;
+        let latest = *race.beside_by.get_or_insert(now + BESIDE_BY);
         let may_look = race.may_look_beside && !race.racers.is_empty();
-        race.next_at = may_look.then_some(now + UNANSWERED);
+        race.next_at = may_look.then_some((now + UNANSWERED).min(latest));
     }
 
-    /// The gateway's addresses, each with those of ours from which it was not asked.
-    fn pairs_beside(&self, index: usize) -> Vec<(SocketAddr, IpAddr)> {
-        let station = &self.stations[index];
-        let others = |racer: &Racer| {
-            let used = self.sessions.get(&racer.id).map(|it| it.path().local.ip());
+    /// The last attempt has failed before we have proven ourselves in it: whoever refused it may be
+    /// anybody on its link.
+    pub(super) fn look_beside_of(&mut self, index: usize, lost: Racer) {
+        let race = &mut self.stations[index].race;
+        if race.is_idle() && lost.proven.is_none() && core::mem::take(&mut race.may_look_beside) {
+            let pairs = self.pairs_beside(index, &[lost]);
+            self.stations[index].race.beside.extend(pairs);
+        }
+    }
+
+    /// The gateway's addresses, each with those of ours from which it was not asked: one of each
+    /// first.
+    fn pairs_beside(&self, index: usize, racers: &[Racer]) -> Vec<(SocketAddr, IpAddr)> {
+        let connection = &self.stations[index].connection;
+        let others = |racer: &Racer| -> Vec<IpAddr> {
             let ours = self.ways.0.get(&racer.address.ip()).into_iter().flatten();
-            let ours = ours.filter(|it| Some(**it) != used);
-            let ours = ours.filter(|it| station.connection.speaks_from(**it));
-            let address = racer.address;
-            ours.map(|own| (address, *own)).collect::<Vec<_>>()
+            let ours = ours.filter(|it| **it != racer.own && connection.speaks_from(**it));
+            ours.copied().collect()
         };
-        let all = station.race.racers.iter().flat_map(others);
-        all.take(BESIDE_MAX).collect()
+        let each: Vec<_> = racers.iter().map(|it| (it.address, others(it))).collect();
+        let most = each.iter().map(|(_, ours)| ours.len()).max().unwrap_or(0);
+        let pairs = (0..most).flat_map(|at| {
+            let with = each.iter();
+            with.filter_map(move |(address, ours)| Some((*address, *ours.get(at)?)))
+        });
+        pairs.take(BESIDE_MAX).collect()
     }
 }

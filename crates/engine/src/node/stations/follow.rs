@@ -5,8 +5,10 @@
 
 use std::net::IpAddr;
 
+use super::race::first_path;
 use super::{State, Station};
 use crate::config::Connection;
+use crate::node::session::Purpose;
 use crate::node::session_id::SessionId;
 use crate::node::ways::Way;
 use crate::node::{EndCause, Node};
@@ -84,6 +86,39 @@ impl Node {
         self.arm_station(index);
     }
 
+    /// Racers that send from another address than the one that leads to theirs now, and their path
+    /// from there.
+    fn stray_racers(&self, index: usize) -> Vec<(SessionId, Path)> {
+        let racers = self.stations[index].race.racers.iter();
+        let strays = racers.filter_map(|racer| {
+            let former = self.sessions.get(&racer.id)?.path();
+            if racer.is_beside && self.leads_from(former.local.ip(), racer.address.ip()) {
+                return None;
+            }
+            let connection = &self.stations[index].connection;
+            let Way::From(local) = self.way_from_here(connection, racer.address.ip()) else {
+                return None;
+            };
+            (local != former.local.ip()).then(|| (racer.id, first_path(local, racer.address)))
+        });
+        strays.collect()
+    }
+
+    /// A racer begins again over this path.
+    fn race_again(&mut self, index: usize, id: SessionId, path: Path, now: Instant) {
+        let connection = self.stations[index].connection.clone();
+        // The new one goes on with the ticket, if the old one has not got anywhere with it.
+        self.settle_ticket(id, &EndCause::OwnAddressChanged);
+        let anew = self.initiate(connection, path, Purpose::Connect, now);
+        let race = &mut self.stations[index].race;
+        race.replace(id, anew);
+        let mut racers = race.racers.iter_mut();
+        if let Some(racer) = racers.find(|racer| racer.id == anew) {
+            (racer.own, racer.is_beside) = (path.local.ip(), false);
+        }
+        self.cut_off(id, EndCause::OwnAddressChanged, now);
+    }
+
     /// The station's session, if it uses another address of ours than the one that leads to the
     /// gateway now, and the path from there. With MOBIKE the gateway may have several addresses.
     fn stray_session(&self, index: usize) -> Option<(SessionId, Path)> {
@@ -99,7 +134,7 @@ impl Node {
         }
         let path = session.path();
         match self.way_from_here(&station.connection, station.used?.ip()) {
-            Way::From(local) if local != path.local.ip() => {
+            Way::From(local) if local != path.local.ip() && !self.stays_on_path(session) => {
                 let local = (local, path.local.port()).into();
                 Some((id, Path { local, ..path }))
             }

@@ -22,6 +22,8 @@ pub(in crate::node) const HEAD_START: Duration = Duration::from_millis(250);
 /// After so long without any answer, the gateway is asked from our other addresses too. By then the
 /// first message was sent three times.
 pub(in crate::node) const UNANSWERED: Duration = Duration::from_secs(5);
+/// The same where somebody answers and the gateway does not prove itself.
+pub(in crate::node) const BESIDE_BY: Duration = Duration::from_secs(15);
 /// How long the first answer delays the next attempt.
 pub(in crate::node) const ANSWERED: Duration = Duration::from_secs(3);
 /// An attempt that lost after its last message stays this long, to delete the SA that it may have
@@ -37,8 +39,10 @@ pub(super) struct Race {
     pub(super) ahead: VecDeque<SocketAddr>,
     /// The same, each from this other address of ours.
     pub(super) beside: VecDeque<(SocketAddr, IpAddr)>,
-    /// Nobody has answered: our other addresses are tried once.
+    /// Our other addresses are tried once, if the gateway does not prove itself before.
     pub(super) may_look_beside: bool,
+    /// When that is at the latest, whoever answers.
+    pub(super) beside_by: Option<Instant>,
     /// Nobody has said yet which address of ours leads to the first of them.
     is_waiting: bool,
     /// When the first of them is tried, unless all before it fail earlier.
@@ -72,17 +76,27 @@ enum Why {
 pub(super) struct Racer {
     pub(super) id: SessionId,
     pub(super) address: SocketAddr,
-    /// It sends from another address of ours than the one that the routing table chooses.
-    is_beside: bool,
+    /// Our address from which it sends.
+    pub(super) own: IpAddr,
+    /// The routing table chooses another one.
+    pub(super) is_beside: bool,
     is_heard: bool,
     /// We have proven ourselves in it then, and wait for the gateway's proof.
-    proven: Option<Instant>,
+    pub(super) proven: Option<Instant>,
 }
 
 impl Race {
-    fn of(addresses: impl IntoIterator<Item = SocketAddr>) -> Self {
+    pub(super) fn of(addresses: impl IntoIterator<Item = SocketAddr>) -> Self {
         Self {
             ahead: addresses.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    /// From this address of ours.
+    pub(super) fn from_beside(address: SocketAddr, own: IpAddr) -> Self {
+        Self {
+            beside: [(address, own)].into(),
             ..Self::default()
         }
     }
@@ -104,8 +118,7 @@ impl Race {
     /// A racer's gateway has sent us to others, which are tried in its place.
     pub(super) fn divert(&mut self, id: SessionId, targets: &[SocketAddr], from: IpAddr) {
         if let Some(racer) = self.take(id) {
-            self.out
-                .push((racer.address, "sends us elsewhere".to_owned()));
+            self.fail(racer.address, "sends us elsewhere".to_owned());
         }
         for target in targets.iter().rev() {
             self.ahead.retain(|it| it != target);
@@ -141,6 +154,13 @@ impl Race {
     /// Nothing is in progress or planned.
     pub(super) fn is_idle(&self) -> bool {
         self.racers.is_empty() && self.ahead.is_empty() && self.beside.is_empty()
+    }
+
+    /// Notes why an address is not used: the first reason.
+    fn fail(&mut self, address: SocketAddr, why: String) {
+        if self.out.iter().all(|(it, _)| *it != address) {
+            self.out.push((address, why));
+        }
     }
 
     fn take(&mut self, id: SessionId) -> Option<Racer> {
@@ -201,11 +221,9 @@ impl Node {
         station.state = State::AwaitingAddress;
         station.restarts = 0;
         station.passed_over.clear();
-        let connection = &station.connection;
         station.race = Race {
-            // Without MOBIKE a tunnel goes where the routing table leads.
-            may_look_beside: connection.mobike && connection.version.has_v2(),
-            ..Race::of(in_turns(&connection.remote_addrs, station.first))
+            may_look_beside: station.may_look_beside(),
+            ..Race::of(in_turns(&station.connection.remote_addrs, station.first))
         };
         self.enter_next(index, now);
     }
@@ -231,7 +249,7 @@ impl Node {
                 }
                 Way::Nowhere => {
                     race.ahead.pop_front();
-                    race.out.push((address, "no route to it".to_owned()));
+                    race.fail(address, "no route to it".to_owned());
                 }
                 Way::From(local) => {
                     race.ahead.pop_front();
@@ -279,6 +297,7 @@ impl Node {
         race.racers.push(Racer {
             id,
             address,
+            own: local,
             is_beside,
             is_heard: false,
             proven: None,
@@ -318,10 +337,17 @@ impl Node {
         for racer in race.racers.iter_mut().filter(|racer| racer.id == id) {
             racer.is_heard = true;
         }
-        race.may_look_beside = false;
-        if let Some(at) = race.next_at.as_mut().filter(|_| !race.has_waited) {
+        let is_through = race.ahead.is_empty() && race.beside.is_empty();
+        if let Some(at) = race
+            .next_at
+            .as_mut()
+            .filter(|_| !race.has_waited && !is_through)
+        {
             *at = (*at).max(now + ANSWERED);
             race.has_waited = true;
+        }
+        if is_through {
+            self.look_beside_later(index, now);
         }
         // Two addresses may belong to one gateway: the second must not end the first.
         let has_proven = |id: &SessionId| {
@@ -361,7 +387,7 @@ impl Node {
         let station = &mut self.stations[index];
         let winner = station.race.take(id)?;
         for address in core::mem::take(&mut station.race.ahead) {
-            station.race.out.push((address, "not tried".to_owned()));
+            station.race.fail(address, "not tried".to_owned());
         }
         let losers = core::mem::take(&mut station.race.racers);
         let others = |it: &&Racer| it.address != winner.address;
@@ -372,7 +398,7 @@ impl Node {
             } else {
                 "no answer"
             };
-            station.race.out.push((loser.address, why.to_owned()));
+            station.race.fail(loser.address, why.to_owned());
         }
         let race = core::mem::take(&mut station.race);
         let why = race.why;
@@ -399,7 +425,7 @@ impl Node {
             });
         }
         if winner.is_beside {
-            self.stays_on_path(id);
+            self.stay_on_path(id);
         }
         if let Some(renewal) = renewal {
             self.close_session(renewal, cause.clone(), false, now);
@@ -415,7 +441,7 @@ impl Node {
 
     /// An attempt that is not needed. If its last message has left, the peer may consider it
     /// established: the attempt runs to its end and is deleted.
-    fn cut_off(&mut self, id: SessionId, cause: EndCause, now: Instant) {
+    pub(super) fn cut_off(&mut self, id: SessionId, cause: EndCause, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
@@ -440,42 +466,16 @@ impl Node {
         }
     }
 
-    /// Racers that send from another address than the one that leads to theirs now, and their path
-    /// from there.
-    pub(super) fn stray_racers(&self, index: usize) -> Vec<(SessionId, Path)> {
-        let racers = self.stations[index].race.racers.iter();
-        let strays = racers.filter_map(|racer| {
-            let former = self.sessions.get(&racer.id)?.path();
-            if racer.is_beside && self.leads_from(former.local.ip(), racer.address.ip()) {
-                return None;
-            }
-            let connection = &self.stations[index].connection;
-            let Way::From(local) = self.way_from_here(connection, racer.address.ip()) else {
-                return None;
-            };
-            (local != former.local.ip()).then(|| (racer.id, first_path(local, racer.address)))
-        });
-        strays.collect()
-    }
-
-    /// A racer begins again over this path.
-    pub(super) fn race_again(&mut self, index: usize, id: SessionId, path: Path, now: Instant) {
-        let connection = self.stations[index].connection.clone();
-        // The new one goes on with the ticket, if the old one has not got anywhere with it.
-        self.settle_ticket(id, &EndCause::OwnAddressChanged);
-        let anew = self.initiate(connection, path, Purpose::Connect, now);
-        self.stations[index].race.replace(id, anew);
-        self.cut_off(id, EndCause::OwnAddressChanged, now);
-    }
-
     /// A racer has ended without success. Returns whether it was one.
     pub(super) fn racer_lost(&mut self, id: SessionId, cause: &EndCause, now: Instant) -> bool {
         let Some(index) = self.stations.of_racer(id) else {
             return false;
         };
-        let race = &mut self.stations[index].race;
-        if let Some(racer) = race.take(id) {
-            race.out.push((racer.address, cause.to_string()));
+        if let Some(racer) = self.stations[index].race.take(id) {
+            self.stations[index]
+                .race
+                .fail(racer.address, cause.to_string());
+            self.look_beside_of(index, racer);
         }
         self.go_on(index, now);
         true
@@ -495,7 +495,9 @@ impl Node {
             return;
         };
         station.restarts = 0;
-        station.race = Race::of([used]);
+        let race = self.race_to(index, used);
+        let station = &mut self.stations[index];
+        station.race = race;
         station.race.next_at = Some(now + wait);
         self.arm_station(index);
     }
@@ -513,21 +515,22 @@ impl Node {
     }
 
     fn race_beside(&mut self, index: usize, why: Why, now: Instant) {
-        let station = &mut self.stations[index];
+        let station = &self.stations[index];
         if !station.race.is_idle() {
             return;
         }
         let addresses = &station.connection.remote_addrs;
         let used = addresses.iter().position(|it| Some(*it) == station.used);
-        let ahead = match (why, station.used) {
-            (Why::Again, Some(used)) => vec![used],
-            _ => in_turns(addresses, used.unwrap_or(0)),
+        let race = match (why, station.used) {
+            (Why::Again, Some(used)) => self.race_to(index, used),
+            _ => Race {
+                may_look_beside: station.may_look_beside(),
+                ..Race::of(in_turns(addresses, used.unwrap_or(0)))
+            },
         };
+        let station = &mut self.stations[index];
         station.restarts = 0;
-        station.race = Race {
-            why,
-            ..Race::of(ahead)
-        };
+        station.race = Race { why, ..race };
         self.enter_next(index, now);
     }
 
@@ -563,7 +566,7 @@ impl Node {
 }
 
 /// The first path of IKE.
-fn first_path(local: IpAddr, remote: SocketAddr) -> Path {
+pub(super) fn first_path(local: IpAddr, remote: SocketAddr) -> Path {
     let (port, via) = socket_towards(remote.port());
     let local = (local, port).into();
     Path { via, local, remote }

@@ -98,6 +98,8 @@ impl Node {
                 self.stations[index].race = Race::elsewhere(&targets, from.ip());
             }
         }
+        let may_look = self.stations[index].may_look_beside();
+        self.stations[index].race.may_look_beside = may_look;
         let is_up = matches!(self.stations[index].state, State::Up(up) if up == id);
         if !is_up {
             if racer.is_none() {

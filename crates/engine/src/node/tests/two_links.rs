@@ -146,6 +146,62 @@ fn where_nothing_answers_at_all_few_are_tried_and_then_all_begins_again() {
     assert_at(&world, CELL);
 }
 
+/// What a gateway without MOBIKE, and one that restarts, make of such a tunnel.
+#[test]
+fn a_gateway_without_mobike_keeps_it_there_too() {
+    let mut world = begun(158, &[STATION], |connection, is_station| {
+        connection.mobike = is_station;
+    });
+    world.run(UNANSWERED + Duration::from_secs(2));
+    assert_at(&world, CELL);
+    let sent = world.network.unheard.len();
+    has_both(&mut world);
+    world.run(Duration::from_secs(15));
+    assert_at(&world, CELL);
+    let tried = &world.network.unheard[sent..];
+    assert!(tried.is_empty(), "nothing goes by the silent link");
+}
+
+#[test]
+fn after_a_restart_of_the_gateway_it_begins_again_by_the_second_link() {
+    let mut world = begun(159, &[STATION], |_, _| {});
+    world.run(UNANSWERED + Duration::from_secs(2));
+    world.restart_gateway();
+    world.packet();
+    world.run(Duration::from_secs(45));
+    assert_at(&world, CELL);
+}
+
+/// NO_PROPOSAL_CHOSEN in answer to a first message (RFC 7296 §3.10.1).
+fn refusal(message: &[u8]) -> Option<Vec<u8>> {
+    let is_first = message[18] == 34 && message[19] & 0x20 == 0;
+    let header = [&[1; 8][..], &[41, 0x20, 34, 0x20, 0, 0, 0, 0, 0, 0, 0, 36]].concat();
+    let notify = [0, 0, 0, 8, 0, 0, 0, 14];
+    is_first.then(|| [&message[..8], &header, &notify].concat())
+}
+
+/// Whoever is on the first link refuses everything, and proves nothing.
+#[test]
+fn a_refusal_that_proves_nothing_does_not_keep_it_from_the_second_link() {
+    let mut world = begun(160, &[STATION], |_, _| {});
+    let since = world.now;
+    while !is_up(&world) {
+        assert!(world.now.since(since) < Duration::from_secs(20));
+        world.run(Duration::from_millis(50));
+        let sessions = world.ends[0].node.sessions.values();
+        let paths: Vec<Path> = sessions.map(|it| it.path()).collect();
+        let is_first = |it: &Path| it.local.ip() == IpAddr::from(STATION);
+        let first = paths.into_iter().find(is_first);
+        for message in world.network.log.split_off(0) {
+            if let (Some(path), Some(refusal)) = (first, refusal(&message)) {
+                world.deliver(0, path, &refusal);
+            }
+        }
+    }
+    world.run(Duration::from_secs(5));
+    assert_at(&world, CELL);
+}
+
 #[test]
 fn without_mobike_and_from_addresses_that_the_file_does_not_name_nothing_is_tried() {
     let mut without = begun(155, &[STATION], |connection, _| connection.mobike = false);

@@ -20,6 +20,8 @@ use crate::run::mobility::{Common, Effect};
 /// How long nobody is believed to be the home agent where it has not answered.
 const DOUBT: Duration = Duration::from_secs(60);
 
+/// How far apart the host follows new addresses of an agent on the link.
+const MACS_APART: Duration = Duration::from_secs(1);
 /// How long an advertisement of the home agent holds, at most (RFC 1256 §4.1).
 const HEARD_MAX: Duration = Duration::from_secs(9_000);
 
@@ -48,6 +50,8 @@ impl MobileNodePart {
                 interface.is_dead = own.is_some_and(|own| !self.leaves_by(own, name));
             }
         }
+        let home = self.setup.config.home_address;
+        self.is_given = interfaces.iter().any(|it| it.addresses.contains(&home));
         let losses: Vec<_> = interfaces.iter().map(|it| it.losses).collect();
         let was_lost = self.link.is_some_and(|it| {
             let (before, now) = (self.losses[it], losses[it]);
@@ -104,9 +108,11 @@ impl MobileNodePart {
                 (seen, found) => seen == Some(found),
             };
         let has_come = matches!(found, Link::HomeAddress(_)) && self.seen != Some(found);
-        if !is_same || has_come {
+        // Once on a link: who gives it again and again proves nothing.
+        if !is_same || has_come && !core::mem::replace(&mut self.was_given, true) {
             let may_be_home = link.is_none() || found.has_no_address();
             self.arrival = may_be_home.then_some(now + TRIAL);
+            self.was_given &= is_same;
         }
         self.seen = Some(found);
         if is_same {
@@ -278,6 +284,22 @@ impl MobileNodePart {
         let former = self.macs.insert(address, mac);
         let is_other = former.is_some_and(|former| former != mac);
         self.has_new_mac |= is_other && in_use.contains(&Some(address));
+    }
+
+    /// The host follows an agent that has another address on the link; not each of two that claim
+    /// to be the same.
+    pub(super) fn tell_mac(&mut self, common: &mut Common, now: Instant) {
+        if self.mac_due().is_some_and(|at| at <= now) {
+            self.has_new_mac = false;
+            self.mac_told = Some(now);
+            common.effects.push_back(Effect::Host);
+        }
+    }
+
+    /// When it follows next.
+    pub(super) fn mac_due(&self) -> Option<Instant> {
+        let earliest = self.mac_told.map_or(Instant(0), |at| at + MACS_APART);
+        self.has_new_mac.then_some(earliest)
     }
 
     /// An interface that is not in use, but preferred to the one that is, may be at home.

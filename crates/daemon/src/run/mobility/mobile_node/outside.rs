@@ -270,8 +270,8 @@ impl Outer {
     }
 
     /// The node ends: the registration is taken back.
-    pub(super) fn leave(&mut self, now: Instant) {
-        self.node.leave(now);
+    pub(super) fn end(&mut self, now: Instant) {
+        self.node.retire(now);
     }
 
     /// How the node is on its link, or it is proven to be inside, with this address. Inside, the
