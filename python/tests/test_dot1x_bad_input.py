@@ -521,10 +521,9 @@ def test_a_roam_in_the_middle_of_a_handshake_opens_only_the_second_port(
         bed.access_point("ap2") as ap2,
         bed.station(bed.certificates.login(Method.PEAP)) as station,
         Meter(station, ap2) as there,
-        contextlib.closing(Tap(bed.ap1.host, UPLINK)) as tap,
     ):
         address = station.hardware_address
-        with paused(bed):
+        with paused(bed), contextlib.closing(Tap(bed.ap1.host, UPLINK)) as tap:
             bed.ap1.associate(address)
             wait_frames(tap, 1)
             witness = Witness(station, bed.ap1, bed.radius)
