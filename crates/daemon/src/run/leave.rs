@@ -37,10 +37,9 @@ impl Process {
 
     /// Goes on while this holds and others may still answer. Whether it has ended.
     async fn wait_while(&mut self, holds: impl Fn(&Self) -> bool) -> anyhow::Result<bool> {
-        let until = tokio::time::Instant::now() + LEAVE_SPAN;
+        let mut soon = tokio::time::Instant::now();
+        let until = soon + LEAVE_SPAN;
         while holds(self) {
-            // What else is due waits: without a pause it would be due again at once.
-            let soon = tokio::time::Instant::now() + PAUSE;
             let wake = self.wake_at().max(soon).min(until);
             tokio::select! {
                 news = self.inbox.next(self.host.misses_routes()) => {
@@ -55,6 +54,8 @@ impl Process {
                     if tokio::time::Instant::now() >= until {
                         return Ok(false);
                     }
+                    // What else is due waits: without a pause it would be due again at once.
+                    soon = tokio::time::Instant::now() + PAUSE;
                     self.mobile_input(&Input::Wake)?;
                     self.input(NodeInput::Wake).await?;
                 }

@@ -277,8 +277,10 @@ impl MobileNode {
 
     /// The node ends: as [`Self::leave`], and what is asked for is not wanted any more.
     pub fn retire(&mut self, now: Instant) {
+        self.probe = None;
         if !matches!(self.state, State::Registered { .. }) {
-            (self.pending, self.probe, self.solicitations) = (None, None, None);
+            (self.pending, self.solicitations, self.renewal) = (None, None, None);
+            self.attachment = Attachment::Detached;
         }
         self.leave(now);
     }

@@ -33,5 +33,8 @@ impl Node {
         let (connection, path) = (station.connection.clone(), session.path());
         let anew = self.initiate(connection, path, Purpose::Connect, now);
         self.stations[index].race.replace(id, anew);
+        // Whoever began this need not be the gateway.
+        self.look_beside(index, now);
+        self.arm_station(index);
     }
 }

@@ -4,7 +4,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::race::{BESIDE_BY, Race, Racer, UNANSWERED};
-use super::{Node, Station};
+use super::{EndCause, Node, Station};
 use crate::time::Instant;
 
 /// So many attempts from our other addresses.
@@ -41,13 +41,56 @@ impl Node {
     /// What was to happen next in a race is due: the next address enters. After the last one, where
     /// the gateway has not proved itself, our other addresses do.
     pub(super) fn go_on_in_time(&mut self, index: usize, now: Instant) {
-        let race = &mut self.stations[index].race;
-        let is_through = race.ahead.is_empty() && race.beside.is_empty();
-        if is_through && core::mem::take(&mut race.may_look_beside) {
-            let pairs = self.pairs_beside(index, &self.stations[index].race.racers);
-            self.stations[index].race.beside.extend(pairs);
+        if self.stations[index].race.ahead.is_empty() {
+            self.look_beside(index, now);
         }
         self.enter_next(index, now);
+    }
+
+    /// Our other addresses are to enter, each once. Not while a gateway examines us: it would see
+    /// two of us, and a wrong password twice.
+    pub(super) fn look_beside(&mut self, index: usize, now: Instant) {
+        let race = &mut self.stations[index].race;
+        if race.is_examined() || !race.beside.is_empty() || !race.may_look_beside {
+            return;
+        }
+        race.may_look_beside = false;
+        race.next_at = Some(now);
+        let pairs = self.pairs_beside(index, &self.stations[index].race.racers);
+        self.stations[index].race.beside.extend(pairs);
+    }
+
+    /// The next of them that leads to its gateway's address. Whether one has entered, or waits.
+    pub(super) fn enter_beside(&mut self, index: usize, now: Instant) -> bool {
+        loop {
+            let race = &mut self.stations[index].race;
+            if race.is_examined() && !race.beside.is_empty() {
+                race.next_at = Some(now + UNANSWERED);
+                self.arm_station(index);
+                return true;
+            }
+            let Some((address, local)) = race.beside.pop_front() else {
+                return false;
+            };
+            if self.leads_from(local, address.ip()) {
+                self.enter(index, (local, address), true, now);
+                return true;
+            }
+        }
+    }
+
+    /// A gateway has refused our password: it is not told again from elsewhere.
+    pub(super) fn refused_everywhere(&mut self, index: usize, now: Instant) {
+        let race = &mut self.stations[index].race;
+        race.beside.clear();
+        race.may_look_beside = false;
+        let is_kept = |racer: &Racer| !racer.is_beside;
+        let (kept, others) = race.racers.drain(..).partition(is_kept);
+        race.racers = kept;
+        let others: Vec<Racer> = others;
+        for racer in others {
+            self.cut_off(racer.id, EndCause::OtherAddressFirst, now);
+        }
     }
 
     /// If what has begun is not answered. An answer delays that, but not for ever: anybody on the
@@ -56,7 +99,13 @@ impl Node {
         let race = &mut self.stations[index].race;
         let latest = *race.beside_by.get_or_insert(now + BESIDE_BY);
         let may_look = race.may_look_beside && !race.racers.is_empty();
-        race.next_at = may_look.then_some((now + UNANSWERED).min(latest));
+        let at = now + UNANSWERED;
+        let at = if race.is_examined() {
+            at
+        } else {
+            at.min(latest)
+        };
+        race.next_at = may_look.then_some(at);
     }
 
     /// The last attempt has failed before we have proven ourselves in it: whoever refused it may be
@@ -70,15 +119,23 @@ impl Node {
     }
 
     /// The gateway's addresses, each with those of ours from which it was not asked: one of each
-    /// first.
+    /// first. Not those that have sent us to others.
     fn pairs_beside(&self, index: usize, racers: &[Racer]) -> Vec<(SocketAddr, IpAddr)> {
-        let connection = &self.stations[index].connection;
+        let station = &self.stations[index];
+        let connection = &station.connection;
+        let is_asked = |address: SocketAddr, own: IpAddr| {
+            let mut all = racers.iter().chain(&station.race.racers);
+            all.any(|it| it.address == address && it.own == own)
+        };
         let others = |racer: &Racer| -> Vec<IpAddr> {
             let ours = self.ways.0.get(&racer.address.ip()).into_iter().flatten();
-            let ours = ours.filter(|it| **it != racer.own && connection.speaks_from(**it));
+            let ours = ours.filter(|it| connection.speaks_from(**it));
+            let ours = ours.filter(|it| !is_asked(racer.address, **it));
             ours.copied().collect()
         };
-        let each: Vec<_> = racers.iter().map(|it| (it.address, others(it))).collect();
+        let racers = racers.iter();
+        let racers = racers.filter(|it| !station.race.has_sent_away(it.address.ip()));
+        let each: Vec<_> = racers.map(|it| (it.address, others(it))).collect();
         let most = each.iter().map(|(_, ours)| ours.len()).max().unwrap_or(0);
         let pairs = (0..most).flat_map(|at| {
             let with = each.iter();

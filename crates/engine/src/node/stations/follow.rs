@@ -3,11 +3,12 @@
 //! Its own end of a path is what the routing table says. Only the remote end follows packets,
 //! because those that were in flight during a move still arrive at the former address.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::race::first_path;
 use super::{State, Station};
 use crate::config::Connection;
+use crate::ike::IKE_PORT;
 use crate::node::session::Purpose;
 use crate::node::session_id::SessionId;
 use crate::node::ways::Way;
@@ -20,6 +21,19 @@ impl Station {
     fn names_own_address(&self) -> bool {
         let mut children = self.connection.children.iter();
         !self.connection.wants_inner.is_any() || children.any(|it| it.mode == Mode::Transport)
+    }
+
+    /// Its tunnel leads to another address of the gateway.
+    fn gateway_moved(&mut self, to: SocketAddr) {
+        let named = self.connection.remote_addrs.iter();
+        let named = named.copied().find(|it| it.ip() == to.ip());
+        let to = named.unwrap_or_else(|| (to.ip(), IKE_PORT).into());
+        let former = self.used.replace(to).filter(|it| *it != to);
+        self.passed_over.retain(|(it, _)| *it != to);
+        if let Some(former) = former {
+            self.passed_over.retain(|(it, _)| *it != former);
+            self.passed_over.push((former, "left".to_owned()));
+        }
     }
 }
 
@@ -106,6 +120,12 @@ impl Node {
 
     /// A racer begins again over this path.
     fn race_again(&mut self, index: usize, id: SessionId, path: Path, now: Instant) {
+        let mut others = self.stations[index].race.racers.iter();
+        if others.any(|it| it.id != id && it.own == path.local.ip() && it.address == path.remote) {
+            // It has begun from there already.
+            self.stations[index].race.take(id);
+            return self.cut_off(id, EndCause::OwnAddressChanged, now);
+        }
         let connection = self.stations[index].connection.clone();
         // The new one goes on with the ticket, if the old one has not got anywhere with it.
         self.settle_ticket(id, &EndCause::OwnAddressChanged);
@@ -117,6 +137,20 @@ impl Node {
             (racer.own, racer.is_beside) = (path.local.ip(), false);
         }
         self.cut_off(id, EndCause::OwnAddressChanged, now);
+    }
+
+    /// A session with MOBIKE has moved, perhaps to another address of its gateway.
+    pub(in crate::node) fn follow_gateway(&mut self, id: SessionId) {
+        let session = self.sessions.get(&id).filter(|it| it.ike.is_mover());
+        let Some(remote) = session.map(|it| it.path().remote) else {
+            return;
+        };
+        if let Some(index) = self.stations.of_session(id) {
+            let station = &mut self.stations[index];
+            if station.used.is_some_and(|it| it.ip() != remote.ip()) {
+                station.gateway_moved(remote);
+            }
+        }
     }
 
     /// The station's session, if it uses another address of ours than the one that leads to the

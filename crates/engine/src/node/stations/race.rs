@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 use super::{EndCause, Node, State, Station};
-use crate::ike::{IKE_PORT, socket_towards};
+use crate::ike::socket_towards;
 use crate::node::session::{Purpose, Stage};
 use crate::node::session_id::SessionId;
 use crate::node::ways::Way;
@@ -120,11 +120,23 @@ impl Race {
         if let Some(racer) = self.take(id) {
             self.fail(racer.address, "sends us elsewhere".to_owned());
         }
-        for target in targets.iter().rev() {
+        let is_asked = |to: &&SocketAddr| self.racers.iter().any(|it| it.address == **to);
+        let targets: Vec<_> = targets.iter().filter(|to| !is_asked(to)).collect();
+        for target in targets.into_iter().rev() {
             self.ahead.retain(|it| it != target);
             self.ahead.push_front(*target);
             self.sent.push((*target, from));
         }
+    }
+
+    /// Whether we have proven ourselves to a gateway, and wait for its proof.
+    pub(super) fn is_examined(&self) -> bool {
+        self.racers.iter().any(|it| it.proven.is_some())
+    }
+
+    /// Whether this gateway has sent us to others.
+    pub(super) fn has_sent_away(&self, gateway: IpAddr) -> bool {
+        self.sent.iter().any(|(_, by)| *by == gateway)
     }
 
     /// The gateway that has sent us to this address.
@@ -147,7 +159,7 @@ impl Race {
     pub(super) fn replace(&mut self, old: SessionId, new: SessionId) {
         let mut racers = self.racers.iter_mut();
         if let Some(racer) = racers.find(|racer| racer.id == old) {
-            racer.id = new;
+            (racer.id, racer.proven) = (new, None);
         }
     }
 
@@ -163,7 +175,7 @@ impl Race {
         }
     }
 
-    fn take(&mut self, id: SessionId) -> Option<Racer> {
+    pub(super) fn take(&mut self, id: SessionId) -> Option<Racer> {
         let at = self.racers.iter().position(|racer| racer.id == id)?;
         Some(self.racers.remove(at))
     }
@@ -196,19 +208,6 @@ impl Station {
         let out = self.passed_over.iter();
         out.map(|(address, why)| format!("{address}: {why}"))
             .collect()
-    }
-
-    /// Its tunnel leads to another address of the gateway.
-    fn gateway_moved(&mut self, to: SocketAddr) {
-        let named = self.connection.remote_addrs.iter();
-        let named = named.copied().find(|it| it.ip() == to.ip());
-        let to = named.unwrap_or_else(|| (to.ip(), IKE_PORT).into());
-        let former = self.used.replace(to).filter(|it| *it != to);
-        self.passed_over.retain(|(it, _)| *it != to);
-        if let Some(former) = former {
-            self.passed_over.retain(|(it, _)| *it != former);
-            self.passed_over.push((former, "left".to_owned()));
-        }
     }
 }
 
@@ -257,10 +256,8 @@ impl Node {
                 }
             }
         }
-        while let Some((address, local)) = self.stations[index].race.beside.pop_front() {
-            if self.leads_from(local, address.ip()) {
-                return self.enter(index, (local, address), true, now);
-            }
+        if self.enter_beside(index, now) {
+            return;
         }
         self.look_beside_later(index, now);
         self.end_if_over(index, now);
@@ -275,7 +272,7 @@ impl Node {
         }
     }
 
-    fn enter(
+    pub(super) fn enter(
         &mut self,
         index: usize,
         (local, address): (IpAddr, SocketAddr),
@@ -452,20 +449,6 @@ impl Node {
         self.close_session(id, cause, false, now);
     }
 
-    /// A session with MOBIKE has moved, perhaps to another address of its gateway.
-    pub(in crate::node) fn follow_gateway(&mut self, id: SessionId) {
-        let session = self.sessions.get(&id).filter(|it| it.ike.is_mover());
-        let Some(remote) = session.map(|it| it.path().remote) else {
-            return;
-        };
-        if let Some(index) = self.stations.of_session(id) {
-            let station = &mut self.stations[index];
-            if station.used.is_some_and(|it| it.ip() != remote.ip()) {
-                station.gateway_moved(remote);
-            }
-        }
-    }
-
     /// A racer has ended without success. Returns whether it was one.
     pub(super) fn racer_lost(&mut self, id: SessionId, cause: &EndCause, now: Instant) -> bool {
         let Some(index) = self.stations.of_racer(id) else {
@@ -475,7 +458,10 @@ impl Node {
             self.stations[index]
                 .race
                 .fail(racer.address, cause.to_string());
-            self.look_beside_of(index, racer);
+            match racer.proven.is_some() && self.stations[index].refused.is_refused() {
+                true => self.refused_everywhere(index, now),
+                false => self.look_beside_of(index, racer),
+            }
         }
         self.go_on(index, now);
         true

@@ -99,7 +99,8 @@ impl Node {
             }
         }
         let may_look = self.stations[index].may_look_beside();
-        self.stations[index].race.may_look_beside = may_look;
+        let race = &mut self.stations[index].race;
+        (race.may_look_beside, race.beside_by) = (may_look, None);
         let is_up = matches!(self.stations[index].state, State::Up(up) if up == id);
         if !is_up {
             if racer.is_none() {

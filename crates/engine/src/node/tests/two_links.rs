@@ -202,6 +202,55 @@ fn a_refusal_that_proves_nothing_does_not_keep_it_from_the_second_link() {
     assert_at(&world, CELL);
 }
 
+/// Runs until the station has proven itself, and then loses what is for its first link.
+fn proven_into_silence(seed: u8) -> World {
+    let mut world = begun(seed, &[], |_, _| {});
+    let has_proven = |world: &World| {
+        let mut sessions = world.ends[0].node.sessions.values();
+        sessions.any(|it| it.ike.has_proven())
+    };
+    while !has_proven(&world) {
+        world.run(Duration::from_millis(1));
+    }
+    world.network.dead = vec![STATION.into()];
+    world
+}
+
+/// A gateway may ask others who we are, and would see two of us.
+#[test]
+fn a_gateway_that_examines_us_is_not_asked_from_the_second_link() {
+    let mut world = proven_into_silence(161);
+    for _ in 0..9 {
+        world.run(Duration::from_secs(1));
+        assert!(!begun_from(&world).contains(&CELL.into()));
+    }
+    world.network.dead.clear();
+    world.run(Duration::from_secs(5));
+    assert_at(&world, STATION);
+}
+
+#[test]
+fn whoever_begins_and_cannot_prove_itself_is_left_for_the_second_link() {
+    let mut world = proven_into_silence(162);
+    world.run(Duration::from_secs(20));
+    assert_at(&world, CELL);
+}
+
+#[test]
+fn a_wrong_password_is_said_once_an_attempt_whatever_the_links() {
+    let mut world = users::examined_by(163, || users::users(&["bob"]));
+    has_both(&mut world);
+    for _ in 0..600 {
+        world.run(Duration::from_millis(500));
+        assert!(begun_from(&world).len() < 2);
+    }
+    assert!(
+        world.ends[0].node.status(world.now).connections[0]
+            .retry_in
+            .is_some()
+    );
+}
+
 #[test]
 fn without_mobike_and_from_addresses_that_the_file_does_not_name_nothing_is_tried() {
     let mut without = begun(155, &[STATION], |connection, _| connection.mobike = false);
