@@ -157,7 +157,7 @@ impl fmt::Display for EndCause {
             Self::NoInnerAddress => "no inner address",
             Self::NoChild => "no child could be brought up",
             Self::NotPutToUse => "the peer could not install it",
-            Self::OtherAddressFirst => "another address of the gateway was first",
+            Self::OtherAddressFirst => "another address was first",
             Self::Failed(what) => what,
         })
     }

@@ -325,8 +325,8 @@ impl Node {
         self.follow_nat(id, now);
     }
 
-    /// A session is to stay on its path while our ways are these: the one that they name first did
-    /// not answer.
+    /// A session is to stay on its path while the routing table chooses as now: its choice did not
+    /// answer.
     pub(super) fn stay_on_path(&mut self, id: SessionId) {
         let ways = self.ways.clone();
         if let Some(session) = self.sessions.get_mut(&id) {
@@ -339,7 +339,11 @@ impl Node {
     pub(super) fn stays_on_path(&self, session: &Session) -> bool {
         let roaming = session.roaming.as_deref();
         let chosen = roaming.and_then(|it| it.chosen.as_ref());
-        chosen.is_some_and(|(path, ways)| *path == session.path() && ways.are_in(&self.ways))
+        chosen.is_some_and(|(path, ways)| {
+            *path == session.path()
+                && ways.chooses_as(&self.ways)
+                && self.leads_from(path.local.ip(), path.remote.ip())
+        })
     }
 
     /// The path that a mover's session should take, if it is another one.

@@ -39,10 +39,13 @@ impl Ways {
         Self(peers.into_iter().map(|peer| (peer, vec![own])).collect())
     }
 
-    /// Whether the ways to those peers that `all` knows too are the same there.
-    pub(super) fn are_in(&self, all: &Self) -> bool {
+    /// Whether the routing table chooses there as here, for all peers that both know.
+    pub(super) fn chooses_as(&self, other: &Self) -> bool {
         let mut own = self.0.iter();
-        own.all(|(peer, ours)| all.0.get(peer).is_none_or(|it| it == ours))
+        own.all(|(peer, ours)| {
+            let theirs = other.0.get(peer);
+            theirs.is_none_or(|it| it.first() == ours.first())
+        })
     }
 
     /// The way to a peer: from the first of `among` that leads there. Where `among` is empty, or

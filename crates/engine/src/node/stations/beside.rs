@@ -19,7 +19,7 @@ impl Station {
 
 impl Node {
     /// Whether a datagram can leave from this address of ours to a peer.
-    pub(super) fn leads_from(&self, local: IpAddr, remote: IpAddr) -> bool {
+    pub(in crate::node) fn leads_from(&self, local: IpAddr, remote: IpAddr) -> bool {
         let ways = self.ways.0.get(&remote);
         ways.is_some_and(|ours| ours.contains(&local))
     }
@@ -79,16 +79,16 @@ impl Node {
         }
     }
 
-    /// A gateway has refused our password: it is not told again from elsewhere.
-    pub(super) fn refused_everywhere(&mut self, index: usize, now: Instant) {
+    /// We have proven ourselves to a gateway in vain: what has begun to the same address need not go
+    /// on. A wrong password would be told again, and a silent link waited for.
+    pub(super) fn refused_at(&mut self, index: usize, address: SocketAddr, now: Instant) {
         let race = &mut self.stations[index].race;
-        race.beside.clear();
+        race.beside.retain(|(it, _)| *it != address);
         race.may_look_beside = false;
-        let is_kept = |racer: &Racer| !racer.is_beside;
-        let (kept, others) = race.racers.drain(..).partition(is_kept);
+        let is_over = |racer: &Racer| racer.address == address && racer.proven.is_none();
+        let (over, kept): (Vec<Racer>, _) = race.racers.drain(..).partition(is_over);
         race.racers = kept;
-        let others: Vec<Racer> = others;
-        for racer in others {
+        for racer in over {
             self.cut_off(racer.id, EndCause::OtherAddressFirst, now);
         }
     }

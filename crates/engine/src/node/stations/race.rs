@@ -458,8 +458,8 @@ impl Node {
             self.stations[index]
                 .race
                 .fail(racer.address, cause.to_string());
-            match racer.proven.is_some() && self.stations[index].refused.is_refused() {
-                true => self.refused_everywhere(index, now),
+            match racer.proven.is_some() {
+                true => self.refused_at(index, racer.address, now),
                 false => self.look_beside_of(index, racer),
             }
         }

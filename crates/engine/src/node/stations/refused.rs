@@ -22,11 +22,6 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    /// Whether the attempt that is under way was refused.
-    pub(super) fn is_refused(&self) -> bool {
-        self.is_refused
-    }
-
     /// The longest wait after an attempt that was refused. Doubles with each.
     pub(super) fn take_wait(&mut self) -> Option<Duration> {
         self.waits = core::mem::take(&mut self.is_refused);

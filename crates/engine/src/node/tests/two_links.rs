@@ -252,6 +252,35 @@ fn a_wrong_password_is_said_once_an_attempt_whatever_the_links() {
 }
 
 #[test]
+fn an_address_more_or_less_moves_no_tunnel() {
+    let mut world = begun(164, &[STATION], |_, _| {});
+    world.run(UNANSWERED + Duration::from_secs(2));
+    let more = || vec![STATION.into(), CELL.into(), [10, 0, 0, 79].into()];
+    let peers = world.ends[0].node.peers().into_iter();
+    let all = peers.map(|peer| (peer, more())).collect();
+    world.input(0, Input::Ways(Ways(all)));
+    world.run(Duration::from_secs(5));
+    has_both(&mut world);
+    world.run(Duration::from_secs(5));
+    assert_at(&world, CELL);
+    assert!(!world.ends[0].told(|event| matches!(event, Event::PathMoved { .. })));
+}
+
+#[test]
+fn a_refusal_by_the_second_link_ends_the_attempt_on_the_silent_one() {
+    let mut world = begun(165, &[STATION], |connection, is_station| {
+        if !is_station {
+            let secret = Arc::new(Secret(b"another secret".to_vec()));
+            connection.local.method = LocalMethod::PresharedKey(secret.clone());
+            connection.remote.method = RemoteMethod::PresharedKey(secret);
+        }
+    });
+    world.run(UNANSWERED + Duration::from_secs(3));
+    let retries = |event: &Event| matches!(event, Event::RetryScheduled { .. });
+    assert_eq!(world.ends[0].count(retries), 1);
+}
+
+#[test]
 fn without_mobike_and_from_addresses_that_the_file_does_not_name_nothing_is_tried() {
     let mut without = begun(155, &[STATION], |connection, _| connection.mobike = false);
     let mut bound = begun(156, &[STATION], |connection, is_station| {
