@@ -79,8 +79,8 @@ impl Node {
         }
     }
 
-    /// We have proven ourselves to a gateway in vain: what has begun to the same address need not go
-    /// on. A wrong password would be told again, and a silent link waited for.
+    /// We have proven ourselves to a gateway in vain: what has begun to the same address ends. A
+    /// wrong password would be told again, and a silent link waited for.
     pub(super) fn refused_at(&mut self, index: usize, address: SocketAddr, now: Instant) {
         let race = &mut self.stations[index].race;
         race.beside.retain(|(it, _)| *it != address);
