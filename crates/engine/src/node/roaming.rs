@@ -17,6 +17,6 @@ pub(super) struct Roaming {
     pub(super) is_testing: bool,
     /// The peer is told our addresses then, unless an update says so earlier.
     pub(super) tell_at: Option<Instant>,
-    /// A test has chosen this path, or a race for the first one, while the ways were these.
+    /// A test or the first race has chosen this path, while the routing table chose as in these.
     pub(super) chosen: Option<(Path, Ways)>,
 }

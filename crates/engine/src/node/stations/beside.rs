@@ -81,7 +81,12 @@ impl Node {
 
     /// We have proven ourselves to a gateway in vain: what has begun to the same address ends. A
     /// wrong password would be told again, and a silent link waited for.
-    pub(super) fn refused_at(&mut self, index: usize, address: SocketAddr, now: Instant) {
+    pub(super) fn refused_at(
+        &mut self,
+        index: usize,
+        (address, cause): (SocketAddr, &EndCause),
+        now: Instant,
+    ) {
         let race = &mut self.stations[index].race;
         race.beside.retain(|(it, _)| *it != address);
         race.may_look_beside = false;
@@ -89,7 +94,7 @@ impl Node {
         let (over, kept): (Vec<Racer>, _) = race.racers.drain(..).partition(is_over);
         race.racers = kept;
         for racer in over {
-            self.cut_off(racer.id, EndCause::OtherAddressFirst, now);
+            self.cut_off(racer.id, cause.clone(), now);
         }
     }
 

@@ -459,7 +459,7 @@ impl Node {
                 .race
                 .fail(racer.address, cause.to_string());
             match racer.proven.is_some() {
-                true => self.refused_at(index, racer.address, now),
+                true => self.refused_at(index, (racer.address, cause), now),
                 false => self.look_beside_of(index, racer),
             }
         }
